@@ -62,20 +62,20 @@ def explain(
             raise InputError(
                 "--repeat is of one trace: name one folder, or leave it out to compare the largest outcomes of two"
             )
-        explained = [explain_cell(pair_of(*(explaining.only_cell(*one) for one in zip(opened, paths, strict=True))))]
+        explained = [explain_cell(pair_of(*(explaining.only_cell(*place) for place in zip(opened, paths, strict=True))))]
     elif repeat is not None:
         explained = [explain_pair(explaining.only_cell(opened[0], paths[0]), repeat[0], repeat[1])]
     else:
         explained = explaining.explain_all(opened[0])
-    parted = [one for one in explained if one.cause != "none"]
+    parted = [explanation for explanation in explained if explanation.cause != "none"]
     if figure is not None:
         _draw(figure, parted)
     if json:
         plain = (parted or explained)[0].to_json()
-        typer.echo(json_text.dumps({**plain, "cells": [one.to_json() for one in explained]}, allow_nan=False))
+        typer.echo(json_text.dumps({**plain, "cells": [explanation.to_json() for explanation in explained]}, allow_nan=False))
         return
-    same = [one for one in explained if one.cause == "none"]
-    typer.echo("\n\n".join(one.words() for one in parted or same[:1]))
+    same = [explanation for explanation in explained if explanation.cause == "none"]
+    typer.echo("\n\n".join(explanation.words() for explanation in parted or same[:1]))
     if parted and same:
         typer.echo(f"\n{len(same)} other cell{'s' if len(same) > 1 else ''}: the same to the bit.")
 

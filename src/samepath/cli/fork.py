@@ -84,20 +84,20 @@ def _print(found: "Fork") -> None:
     for name in ("actor", "type", "parts at tick", "after s", "first in", "farthest", "at tick", "at the end"):
         table.add_column(name, justify="left" if name in ("type", "first in") else "right")
     start_s = float(found.times_s[0])
-    for one in found.actors:
-        if one.parts_step is None or one.parts_s is None:
-            table.add_row(str(one.id), one.type, "never", *[""] * 5)
+    for actor in found.actors:
+        if actor.parts_step is None or actor.parts_s is None:
+            table.add_row(str(actor.id), actor.type, "never", *[""] * 5)
             continue
-        gone = f" (only in {one.only_in})" if one.only_in else ""
+        gone = f" (only in {actor.only_in})" if actor.only_in else ""
         table.add_row(
-            str(one.id),
-            one.type,
-            str(one.parts_tick),
-            f"{one.parts_s - start_s:.2f}",
-            one.parts_field,
-            format_length(one.farthest_m),
-            str(one.farthest_tick),
-            format_length(one.last_m) + gone,
+            str(actor.id),
+            actor.type,
+            str(actor.parts_tick),
+            f"{actor.parts_s - start_s:.2f}",
+            actor.parts_field,
+            format_length(actor.farthest_m),
+            str(actor.farthest_tick),
+            format_length(actor.last_m) + gone,
         )
     stdout_console().print(table)
     for name, future in (("recorded", found.recorded), ("fork", found.forked)):

@@ -116,7 +116,9 @@ class LiveView:
                 name, text = self._observer.map_name(), self._observer.map_text()
                 try:
                     found = surfaces_of_text(text, name)
-                    ground = Ground(name, tuple(Surface(one.label, one.vertices, one.triangles) for one in found))
+                    ground = Ground(
+                        name, tuple(Surface(surface.label, surface.vertices, surface.triangles) for surface in found)
+                    )
                 except SamepathError:
                     ground = None
                 self._map = (episode, name, text, ground)
@@ -144,14 +146,15 @@ class LiveView:
                 "episode": world.episode, "frame": world.frame, "time_s": world.time_s, "ticks_per_s": world.ticks_per_s,
                 "left_out": world.left_out,
                 "actors": [
-                    {"id": one.actor.id, "type": one.actor.type, "role": one.actor.role, "shape": self._shape(one.actor),
-                     "x": one.x_m, "y": one.y_m, "z": one.z_m, "yaw": one.yaw_deg, "speed": one.speed_mps}
-                    for one in world.poses
+                    {"id": pose.actor.id, "type": pose.actor.type, "role": pose.actor.role, "shape": self._shape(pose.actor),
+                     "x": pose.x_m, "y": pose.y_m, "z": pose.z_m, "yaw": pose.yaw_deg, "speed": pose.speed_mps}
+                    for pose in world.poses
                 ],
-                "lights": [[one.id, one.x_m, one.y_m, one.z_m, one.shows] for one in world.lights],
+                "lights": [[light.id, light.x_m, light.y_m, light.z_m, light.shows] for light in world.lights],
                 "sensors": [
-                    {"id": one.id, "type": one.type, "parent": one.parent, "seen": _is_seen(one.type, one.stream, who)}
-                    for one in world.sensors
+                    {"id": sensor.id, "type": sensor.type, "parent": sensor.parent,
+                     "seen": _is_seen(sensor.type, sensor.stream, who)}
+                    for sensor in world.sensors
                 ],
             }  # fmt: skip
         return json.dumps(told, allow_nan=False).encode()
@@ -174,7 +177,7 @@ class LiveView:
             return kept[1]
         with self._lock:
             world = self._observer.world()
-        sensor = next((one for one in (() if world is None else world.sensors) if one.id == number), None)
+        sensor = next((sensor for sensor in (() if world is None else world.sensors) if sensor.id == number), None)
         if sensor is None:
             raise KeyError(number)
         if not _is_seen(sensor.type, sensor.stream, self._who()):
@@ -205,7 +208,7 @@ class LiveView:
         without: tuple[int, ...] = ()
         if "from" in fields:
             actor = int(number_in(fields, "actor", 0, 2**32))
-            pose = next((one.pose for one in there if one.id == actor), None)
+            pose = next((posed.pose for posed in there if posed.id == actor), None)
             if pose is None:
                 raise InputError(f"actor {actor} is not there any more")
             camera = mounted(pose, fields["from"])
@@ -213,7 +216,7 @@ class LiveView:
         else:
             camera = free_camera(fields)
         # Lights are the map's, in its order, which is that of their numbers.
-        lights = [one.shows if 0 <= one.shows <= 4 else 4 for one in sorted(world.lights, key=lambda one: one.id)]
+        lights = [light.shows if 0 <= light.shows <= 4 else 4 for light in sorted(world.lights, key=lambda light: light.id)]
         return pictures.jpeg(there, camera, lights, without)
 
     def _steer(self, fields: Mapping[str, str]) -> str:
@@ -241,8 +244,10 @@ def _posed(world: "SeenWorld") -> "list[PosedActor]":
     from samepath.engines.samepath.picturing import PosedActor
 
     return [
-        PosedActor(one.actor.id, one.actor.type, Pose(one.x_m, one.y_m, one.z_m, one.roll_deg, one.pitch_deg, one.yaw_deg))
-        for one in world.poses
+        PosedActor(
+            pose.actor.id, pose.actor.type, Pose(pose.x_m, pose.y_m, pose.z_m, pose.roll_deg, pose.pitch_deg, pose.yaw_deg)
+        )
+        for pose in world.poses
     ]
 
 

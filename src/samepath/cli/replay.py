@@ -90,15 +90,15 @@ def _go(opened: "Replay", until: int | None) -> None:
 
 def _plain_actors(opened: "Replay") -> list[dict[str, Any]]:
     found = []
-    for one in opened.actors:
-        state = one.state
+    for actor in opened.actors:
+        state = actor.state
         found.append(
             {
-                "id": one.id,
-                "type": one.type,
+                "id": actor.id,
+                "type": actor.type,
                 **state.pose._asdict(),
                 "velocity_mps": list(state.velocity_mps),
-                "command": None if one.command is None else dict(one.command.__dict__),
+                "command": None if actor.command is None else dict(actor.command.__dict__),
             }
         )
     return found

@@ -281,9 +281,14 @@ def _at_home(
             break
         # The one whose move leaves the longer of the two shortest.
         moves = [
-            (max(loaded[most] - _takes_s(costs, one, most, homes), loaded[least] + _takes_s(costs, one, least, homes)), one)
-            for one in requests
-            if placed[one.sensor] == most
+            (
+                max(
+                    loaded[most] - _takes_s(costs, request, most, homes), loaded[least] + _takes_s(costs, request, least, homes)
+                ),
+                request,
+            )
+            for request in requests
+            if placed[request.sensor] == most
         ]
         slowest_s, moved = min(moves, key=lambda move: (move[0], move[1].sensor), default=(loaded[most], None))
         if moved is None or slowest_s >= loaded[most]:
@@ -331,7 +336,7 @@ def _placed(
 
 def _away(requests: Sequence[RenderRequest], placed: Mapping[int, int], homes: Mapping[int, Sequence[int]]) -> int:
     """How many frames are drawn at a node and listened to at another."""
-    return sum(any(home != placed[one.sensor] for home in homes.get(one.sensor, ())) for one in requests)
+    return sum(any(home != placed[request.sensor] for home in homes.get(request.sensor, ())) for request in requests)
 
 
 def _loads(

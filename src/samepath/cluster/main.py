@@ -223,7 +223,7 @@ class MainServer(SimulatorServer):
         if len(names) < nodes:
             pattern = next(iter(self._placed.values()), NodeSpec("node-1", 1, self.link.endpoint))
             # A node that is being drained may still have clients: another under its name would take it from them.
-            taken = {spec.ordinal for spec in tuple(self._placed.values())} | {one.number for one in self.shell.members()}
+            taken = {spec.ordinal for spec in tuple(self._placed.values())} | {member.number for member in self.shell.members()}
             free = (number for number in range(1, nodes + len(taken) + 1) if number not in taken)
             for _ in range(nodes - len(names)):
                 self.place(pattern.another(next(free)))

@@ -209,7 +209,7 @@ def bisect(
             search = _Search(memory, comparison, repeats, display, promised=_promised(subject))
             return _bisect_setting(search, subject, grid, scan=scan)
     if settings is not None and subject is not None:
-        files = tuple(Path(one) for one in settings)
+        files = tuple(Path(path) for path in settings)
         sides = _read_settings(files[0]), _read_settings(files[1])
         with _memory(folder, {**held, "settings": list(sides)}) as memory:
             search = _Search(memory, comparison, repeats, display, promised=_promised(subject))
@@ -530,8 +530,8 @@ class _Memory:
                 logs = make_folder(place / f"logs-{number}")
                 text = _run_command(commit, command, folder, logs.resolve(), timeout_s)
                 found = load_cells([logs]) if any(logs.iterdir()) else []
-                one = len(found) == 1 and len(found[0].runs) == 1
-                cells += [found[0]] if one else []
+                is_single = len(found) == 1 and len(found[0].runs) == 1
+                cells += [found[0]] if is_single else []
                 digests = [run.digest for cell in found for run in cell.runs]
                 texts.append(text if not found else f"{text}, runs {link(b'', ' '.join(digests).encode()).hex()[:12]}")
             if len(cells) == repeats and len({cell.header.channels for cell in cells}) == 1:

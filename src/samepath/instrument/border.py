@@ -227,16 +227,16 @@ class _Points:
     def base(self) -> tuple[int, ...]:
         """The scenario as it is written, as steps; a parameter that it does not state begins at its first end."""
         found = []
-        for one in self.parameters:
-            written = _written(self._scenario, one)
-            part = 0.0 if written is None else (written - one.low) / (one.high - one.low)
-            found.append(round(min(1.0, max(0.0, part)) * one.steps))
+        for parameter in self.parameters:
+            written = _written(self._scenario, parameter)
+            part = 0.0 if written is None else (written - parameter.low) / (parameter.high - parameter.low)
+            found.append(round(min(1.0, max(0.0, part)) * parameter.steps))
         return tuple(found)
 
     def ask(self, steps: tuple[int, ...]) -> BorderPoint:
         """Run a point, unless it was."""
         if steps not in self.known:
-            name = ", ".join(one.words(step) for one, step in zip(self.parameters, steps, strict=True))
+            name = ", ".join(parameter.words(step) for parameter, step in zip(self.parameters, steps, strict=True))
             self._told(name)
             self.known[steps] = self._run(steps, name)
         return self.known[steps]
@@ -244,9 +244,9 @@ class _Points:
     def scenario_text(self, steps: tuple[int, ...]) -> str:
         """The scenario at a point, as a file; JSON is YAML."""
         data = json.loads(json.dumps(self._scenario))
-        for one, step in zip(self.parameters, steps, strict=True):
-            if one.actor is not None:
-                _actor(data, one)[one.field] = one.at(step)
+        for parameter, step in zip(self.parameters, steps, strict=True):
+            if parameter.actor is not None:
+                _actor(data, parameter)[parameter.field] = parameter.at(step)
         return json.dumps(data, indent=1)
 
     def _run(self, steps: tuple[int, ...], name: str) -> BorderPoint:
@@ -255,11 +255,15 @@ class _Points:
         with TemporaryDirectory(prefix="samepath-search-") as folder:
             changes: dict[str, object] = {}
             cell = subjects.cell_of(self.subject)
-            if any(one.actor is not None for one in self.parameters):
+            if any(parameter.actor is not None for parameter in self.parameters):
                 path = Path(folder) / f"{Path(cell.scenario).stem}.yaml"
                 write_text_atomically(path, self.scenario_text(steps))
                 changes["scenario"] = str(path)
-            others = {one.field: one.at(step) for one, step in zip(self.parameters, steps, strict=True) if one.actor is None}
+            others = {
+                parameter.field: parameter.at(step)
+                for parameter, step in zip(self.parameters, steps, strict=True)
+                if parameter.actor is None
+            }
             conditions = {key: value for key, value in others.items() if key in CONDITIONS}
             settings: dict[str, Scalar] = {key: _whole(value) for key, value in others.items() if key not in CONDITIONS}
             changes["condition"] = {**cell.condition, **conditions}
@@ -275,8 +279,10 @@ class _Points:
         if missing or not traces:
             raise InputError(f"{name}: the monitors do not fit: {missing or 'none is for this scenario'}")
         # A repeat passes if all monitors do; what a monitor says nothing of it does not hold against a repeat.
-        verdicts = [all(one.passes is not False for one in per) for per in zip(*(t.verdicts for t in traces), strict=True)]
-        margins = [one.margin for trace in traces for one in trace.verdicts if one.passes is not None]
+        verdicts = [
+            all(verdict.passes is not False for verdict in per) for per in zip(*(t.verdicts for t in traces), strict=True)
+        ]
+        margins = [verdict.margin for trace in traces for verdict in trace.verdicts if verdict.passes is not None]
         finite = [margin for margin in margins if abs(margin) != float("inf")]
         return BorderPoint(steps, name, sum(verdicts), len(verdicts) - sum(verdicts), min(finite, default=None))
 
@@ -291,21 +297,21 @@ def _scenario_data(name: str) -> dict[str, Any]:
     return data
 
 
-def _actor(data: Mapping[str, Any], one: Parameter) -> dict[str, Any]:
+def _actor(data: Mapping[str, Any], parameter: Parameter) -> dict[str, Any]:
     for actor in data.get("actors", ()):
-        if actor.get("id") == one.actor:
+        if actor.get("id") == parameter.actor:
             return actor  # type: ignore[no-any-return]
     ids = ", ".join(str(actor.get("id")) for actor in data.get("actors", ()))
-    raise InputError(f"--vary {one.name}: the scenario has no actor {one.actor}; it has {ids}")
+    raise InputError(f"--vary {parameter.name}: the scenario has no actor {parameter.actor}; it has {ids}")
 
 
-def _written(data: Mapping[str, Any], one: Parameter) -> float | None:
+def _written(data: Mapping[str, Any], parameter: Parameter) -> float | None:
     """The value of a parameter in the scenario's file; None where it is not the scenario's."""
-    if one.actor is None:
+    if parameter.actor is None:
         return None
-    _actor(data, one)
-    spec = next(actor for actor in build_scenario(dict(data), "scenario").actors if actor.id == one.actor)
-    value = getattr(spec, one.field)
+    _actor(data, parameter)
+    spec = next(actor for actor in build_scenario(dict(data), "scenario").actors if actor.id == parameter.actor)
+    value = getattr(spec, parameter.field)
     return None if value is None else float(value)
 
 
@@ -330,11 +336,11 @@ def _one(points: _Points, question: str, folder: Path | None) -> BorderResult:
 
 def _halve(points: _Points, at: Callable[[int], tuple[int, ...]], first: int, last: int) -> tuple[BorderPoint, BorderPoint]:
     """Both edges of the border between two steps of unlike verdicts."""
-    one, other = points.ask(at(first)).verdict, points.ask(at(last)).verdict
-    leaves = first + first_change(last - first, lambda step: points.ask(at(first + step)).verdict == one)
-    if points.ask(at(leaves)).verdict == other or other == "mixed":
+    verdict_first, verdict_last = points.ask(at(first)).verdict, points.ask(at(last)).verdict
+    leaves = first + first_change(last - first, lambda step: points.ask(at(first + step)).verdict == verdict_first)
+    if points.ask(at(leaves)).verdict == verdict_last or verdict_last == "mixed":
         return points.ask(at(leaves - 1)), points.ask(at(leaves))
-    arrives = leaves + first_change(last - leaves, lambda step: points.ask(at(leaves + step)).verdict != other)
+    arrives = leaves + first_change(last - leaves, lambda step: points.ask(at(leaves + step)).verdict != verdict_last)
     return points.ask(at(leaves - 1)), points.ask(at(arrives))
 
 
@@ -343,7 +349,7 @@ def _several(points: _Points, question: str, folder: Path | None, evaluations: i
 
     base = points.base()
     home = points.ask(base)
-    steps = [one.steps for one in points.parameters]
+    steps = [parameter.steps for parameter in points.parameters]
 
     def place(part: NDArray[np.float64]) -> tuple[int, ...]:
         return tuple(round(value * count) for value, count in zip(part.tolist(), steps, strict=True))
@@ -377,7 +383,7 @@ def _finish(points: _Points, question: str, pair: tuple[BorderPoint, BorderPoint
     if pair is not None:
         if any(point.verdict == "mixed" for point in points.known.values()):
             notes.append("Between the two repeats disagree: there the simulator's variance decides.")
-        if folder is not None and any(one.actor is not None for one in points.parameters):
+        if folder is not None and any(parameter.actor is not None for parameter in points.parameters):
             for word, point in zip(("before", "after"), pair, strict=True):
                 path = folder / f"{word}.yaml"
                 write_text_atomically(path, points.scenario_text(point.steps))

@@ -244,10 +244,10 @@ def study_report(
     # Who stops when enough is known needs a bound that holds at every moment; that of a number fixed beforehand is too small.
     grown = {cell.name for cell in plan.cells if cell.until}
     results = tuple(
-        replace(one, bounds=replace(one.bounds, lower=one.bounds.anytime_lower, upper=one.bounds.anytime_upper))
-        if one.header.cell in grown
-        else one
-        for one in results
+        replace(result, bounds=replace(result.bounds, lower=result.bounds.anytime_lower, upper=result.bounds.anytime_upper))
+        if result.header.cell in grown
+        else result
+        for result in results
     )
     known = sorted({name for cell in plan.cells for name in cell.condition})
     return Report(

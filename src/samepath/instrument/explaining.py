@@ -42,7 +42,7 @@ def explain(
     if len(found) == 1:
         return explain_cell(_with_two(found[0]))
     explained = explain_all(found)
-    return next((one for one in explained if one.cause != "none"), explained[0])
+    return next((explanation for explanation in explained if explanation.cause != "none"), explained[0])
 
 
 def explain_all(cells: Sequence[CellTrace]) -> list[Explanation]:
@@ -71,9 +71,9 @@ def cells_of(
     found = load_cells([Path(path)], options, file_format)
     if cell is None:
         return found
-    named = [one for one in found if one.header.cell == cell]
+    named = [candidate for candidate in found if candidate.header.cell == cell]
     if not named:
-        raise unknown(f"cell of {path}", cell, [one.header.cell for one in found])
+        raise unknown(f"cell of {path}", cell, [candidate.header.cell for candidate in found])
     return named
 
 

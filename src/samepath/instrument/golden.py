@@ -258,17 +258,17 @@ def write_golden(
     choice = SubjectChoice(simulator, cell, dict(settings or {}), seed, duration_s)
     found = _gather(sources, choice, repeats, display_for(progress))
     runs, refused = [], []
-    for one in found:
-        differ = _differ(one.cell, limit_m)
+    for candidate in found:
+        differ = _differ(candidate.cell, limit_m)
         if differ:
-            refused += [f"{one.name}: {line}" for line in differ]
+            refused += [f"{candidate.name}: {line}" for line in differ]
             continue
-        runs.append(one.keep(path, limit_m))
+        runs.append(candidate.keep(path, limit_m))
     if refused:
         hint = "A golden file of these would be red by chance: make them repeat, or write it with --tolerance."
         return GoldenWritten(path, None, written=False, refused=(*refused, hint))
     golden = Golden(tuple(runs), _provenance())
-    changes = _changes(before, golden, {one.name: one.cell for one in found})
+    changes = _changes(before, golden, {candidate.name: candidate.cell for candidate in found})
     if isinstance(before, Golden) and before.content == golden.content:
         return GoldenWritten(path, golden, written=False, size_bytes=path.stat().st_size)
     write(path, golden)
@@ -306,12 +306,12 @@ def check_golden(
 
 def _check(run: GoldenRun, cell: CellTrace, scenario_digest: str, tolerance_m: float | None) -> RunCheck:
     outcomes = classify(cell)
-    differences = {one.digest: compare(run, cell.load(one.repeats[0])) for one in outcomes}
-    equal = sum(len(one.repeats) for one in outcomes if differences[one.digest] is None)
+    differences = {outcome.digest: compare(run, cell.load(outcome.repeats[0])) for outcome in outcomes}
+    equal = sum(len(outcome.repeats) for outcome in outcomes if differences[outcome.digest] is None)
     same = Verdict.BIT_IDENTICAL if run.header.lossless and cell.header.lossless else Verdict.IDENTICAL_AT_RESOLUTION
     verdicts = {digest: same if found is None else found.verdict(tolerance_m) for digest, found in differences.items()}
     # The worst run is told about; of several, the one that most runs are.
-    told = max(outcomes, key=lambda one: (verdicts[one.digest].rank, len(one.repeats), -one.repeats[0]))
+    told = max(outcomes, key=lambda outcome: (verdicts[outcome.digest].rank, len(outcome.repeats), -outcome.repeats[0]))
     apart = ""
     if len(outcomes) > 1:
         explanation = explain_cell(cell)
@@ -445,9 +445,11 @@ def _named_apart(found: list[_Found]) -> list[_Found]:
     """Two scenarios on one simulator are two cells of one name in two studies: number them."""
     taken: dict[str, int] = {}
     named = []
-    for one in found:
-        taken[one.name] = taken.get(one.name, 0) + 1
-        named.append(one if taken[one.name] == 1 else replace(one, name=f"{one.name} ({taken[one.name]})"))
+    for candidate in found:
+        taken[candidate.name] = taken.get(candidate.name, 0) + 1
+        named.append(
+            candidate if taken[candidate.name] == 1 else replace(candidate, name=f"{candidate.name} ({taken[candidate.name]})")
+        )
     return named
 
 

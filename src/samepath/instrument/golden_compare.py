@@ -176,7 +176,9 @@ def compare(golden: GoldenRun, now: Repeat) -> GoldenDifference | None:
     candidates += [] if event is None else [(event[0], 1, "event")]
     candidates += [] if end is None else [(min(ends), 2, "end")]
     tick, _, where = min(candidates, default=(0, 0, "state"))
-    farthest = max((one for one in actors if one.max_apart_m is not None), key=lambda one: one.max_apart_m or 0, default=None)
+    farthest = max(
+        (actor for actor in actors if actor.max_apart_m is not None), key=lambda actor: actor.max_apart_m or 0, default=None
+    )
     here = set(now.actor.tolist())
     none_apart = 0.0 if any(len(kept.path) and kept.actor.id in here for kept in golden.actors) else None
     return GoldenDifference(
@@ -214,7 +216,7 @@ def _actor_differences(golden: GoldenRun, now: Repeat) -> tuple[ActorDifference,
         ticks = now.tick[now.actor == actor.id]
         if actor.id not in known and len(ticks):
             found.append(ActorDifference(actor.id, actor.type, int(ticks[0]), None, expected=False))
-    return tuple(sorted(found, key=lambda one: (one.tick, one.actor)))
+    return tuple(sorted(found, key=lambda listed: (listed.tick, listed.actor)))
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,7 @@ class _Held:
         apart_at, apart_m = self._apart()
         there = apart_m[apart_at == tick]
         worst = int(np.argmax(apart_m)) if len(apart_m) else None
-        state = next((one for one in self.golden.states if one.actor == self.kept.actor.id and one.tick >= tick), None)
+        state = next((state for state in self.golden.states if state.actor == self.kept.actor.id and state.tick >= tick), None)
         changes, changes_apart_m = ((), None) if state is None else self._changes(state)
         return ActorDifference(
             actor=self.kept.actor.id,
@@ -321,7 +323,7 @@ def _structure(golden: GoldenRun, now: Repeat) -> tuple[str, ...]:
     if before != here:
         gone, new = sorted(before - here), sorted(here - before)
         named = (("without", gone), ("with", new))
-        told = [f"{word} {', '.join(f'{one.id} ({one.type})' for one in some[:5])}" for word, some in named if some]
+        told = [f"{word} {', '.join(f'{actor.id} ({actor.type})' for actor in some[:5])}" for word, some in named if some]
         lines.append(f"Other actors: {' and '.join(told)}")
     else:
         for kept in golden.actors:
@@ -381,7 +383,7 @@ def _end_words(end: RunEnd) -> str:
 
 def _followers(actors: Sequence[ActorDifference]) -> str:
     """Say who parts, and when."""
-    told = [f"actor {one.actor} from tick {one.tick} on" for one in actors[:5]]
+    told = [f"actor {actor.actor} from tick {actor.tick} on" for actor in actors[:5]]
     return ", ".join(told) + (f" and {len(actors) - 5} more" if len(actors) > 5 else "")
 
 

@@ -41,9 +41,9 @@ def parting_tick(a: Repeat, b: Repeat) -> int | None:
     # Rows are in the order of ticks: the first that differs, or that only one has, is of the first tick that does.
     ticks += [int(min(a.tick[odd[0]], b.tick[odd[0]]))] if len(odd) else []
     ticks += [int(run.tick[shared]) for run in (a, b) if not len(odd) and len(run.tick) > shared]
-    for one, other in zip_longest(a.events, b.events):
-        if one is None or other is None or one.to_bytes() != other.to_bytes():
-            ticks.append(min(event.tick for event in (one, other) if event is not None))
+    for event_a, event_b in zip_longest(a.events, b.events):
+        if event_a is None or event_b is None or event_a.to_bytes() != event_b.to_bytes():
+            ticks.append(min(event.tick for event in (event_a, event_b) if event is not None))
             break
     return min(ticks)
 

@@ -128,10 +128,10 @@ def _traces(value: object) -> dict[str, CellTrace] | None:
     if isinstance(value, os.PathLike) or (isinstance(value, str) and len(value) < 4096 and _exists(value)):
         cells = load_cells([Path(value)])
         return {cell.header.cell: cell for cell in cells}
-    if isinstance(value, list | tuple) and value and all(isinstance(one, CellTrace | Repeat) for one in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(item, CellTrace | Repeat) for item in value):
         found: dict[str, CellTrace] = {}
-        for index, one in enumerate(value):
-            (cell,) = (_traces(one) or {}).values()
+        for index, item in enumerate(value):
+            (cell,) = (_traces(item) or {}).values()
             found[f"{index}: {cell.header.cell}"] = cell
         return found
     return None
@@ -155,7 +155,7 @@ def _compare_traces(found: Sequence[dict[str, CellTrace]], tolerance_m: float | 
     for number, cells in enumerate(found):
         if list(cells) != names:
             line = f"run {number} has the cells {', '.join(cells)}, run 0 has {', '.join(names)}"
-            return _structural(len(found), tolerance_m, line, [",".join(one) for one in found])
+            return _structural(len(found), tolerance_m, line, [",".join(named) for named in found])
     pooled, analyses = [], []
     for name in names:
         group = [cells[name] for cells in found]
@@ -163,7 +163,7 @@ def _compare_traces(found: Sequence[dict[str, CellTrace]], tolerance_m: float | 
         for number, cell in enumerate(group):
             if (cell.header.channels, cell.header.step_s) != (head.channels, head.step_s):
                 line = f"run {number} logs other channels or another step in {name} than run 0"
-                return _structural(len(found), tolerance_m, line, [str(one.header.channels) for one in group])
+                return _structural(len(found), tolerance_m, line, [str(trace.header.channels) for trace in group])
         runs = [cell.load(run.repeat) for cell in group for run in cell.runs]
         pooled.append(MemoryCell(head, [replace(run, repeat=number) for number, run in enumerate(runs)]))
         analyses.append(analyse_cell(pooled[-1], AnalysisOptions(tolerance_m=tolerance_m or 0.0)))
@@ -200,17 +200,22 @@ def _report(value: object) -> Report | None:
 def _compare_reports(reports: Sequence[Report], tolerance_m: float | None) -> RepeatedCalls:
     """Reports are equal where every cell has the same outcomes; one that fails by its own tolerance fails here."""
     told = [
-        json.dumps([[cell.header.cell, sorted([one.digest, len(one.repeats)] for one in cell.outcomes)] for cell in one.cells])
-        for one in reports
+        json.dumps(
+            [
+                [cell.header.cell, sorted([outcome.digest, len(outcome.repeats)] for outcome in cell.outcomes)]
+                for cell in report.cells
+            ]
+        )
+        for report in reports
     ]
     verdict = worst([report.verdict for report in reports])
     lines = [f"run {number}: {report!r}" for number, report in enumerate(reports) if not report.passes][:_SHOWN]
     if len(set(told)) > 1:
-        odd = next(number for number, one in enumerate(told) if one != told[0])
+        odd = next(number for number, text in enumerate(told) if text != told[0])
         lines.append(f"run {odd} found other outcomes than run 0: {_other_cell(reports[0], reports[odd])}")
         # Reports carry their own tolerance; that they are equal is another question, and only a tolerance for it answers it.
         least = Verdict.EXCEEDS_TOLERANCE if tolerance_m is None else Verdict.WITHIN_TOLERANCE
-        verdict = max(verdict, least, key=lambda one: one.rank)
+        verdict = max(verdict, least, key=lambda candidate: candidate.rank)
     cells = [cell for report in reports for cell in report.cells]
     return RepeatedCalls(
         repeats=len(reports),
@@ -260,45 +265,45 @@ def _compare_plain(values: Sequence[object], tolerance_m: float | None, name: st
 def _leaves(value: object, name: str) -> list[Leaf]:
     found: list[Leaf] = []
 
-    def walk(one: object, place: str, depth: int) -> None:
+    def walk(item: object, place: str, depth: int) -> None:
         if depth > _DEEPEST or len(found) > _MOST_LEAVES:
             raise InputError(f"{name} returned more than can be compared at {place}: {_DEEPEST} levels, {_MOST_LEAVES} values")
-        if dataclasses.is_dataclass(one) and not isinstance(one, type):
-            fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
-            found.append((place, type(one).__name__, b"", None))
+        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+            fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+            found.append((place, type(item).__name__, b"", None))
             for key, inner in fields.items():
                 walk(inner, f"{place}.{key}", depth + 1)
-        elif isinstance(one, Mapping):
+        elif isinstance(item, Mapping):
             # Order counts: that of a dict is part of what a program does with it, and of a set it is compared sorted.
-            found.append((place, f"mapping of {len(one)}", b"", None))
-            for key, inner in one.items():
+            found.append((place, f"mapping of {len(item)}", b"", None))
+            for key, inner in item.items():
                 walk(inner, f"{place}[{key!r}]", depth + 1)
-        elif isinstance(one, list | tuple):
-            found.append((place, f"sequence of {len(one)}", b"", None))
-            for index, inner in enumerate(one):
+        elif isinstance(item, list | tuple):
+            found.append((place, f"sequence of {len(item)}", b"", None))
+            for index, inner in enumerate(item):
                 walk(inner, f"{place}[{index}]", depth + 1)
-        elif isinstance(one, set | frozenset):
-            found.append((place, f"set of {len(one)}", b"", None))
-            for index, inner in enumerate(sorted(one, key=repr)):
+        elif isinstance(item, set | frozenset):
+            found.append((place, f"set of {len(item)}", b"", None))
+            for index, inner in enumerate(sorted(item, key=repr)):
                 walk(inner, f"{place}{{{index}}}", depth + 1)
         else:
-            found.append(_leaf(one, place, name))
+            found.append(_leaf(item, place, name))
 
     walk(value, "result", 0)
     return found
 
 
-def _leaf(one: object, place: str, name: str) -> Leaf:
-    if one is None or isinstance(one, bool | str | bytes):
-        return place, type(one).__name__, repr(one).encode(), None
-    if isinstance(one, int):
-        return place, "int", str(one).encode(), float(one) if abs(one) < 2**1000 else None
-    if isinstance(one, float):  # numpy's float64 too
-        return place, "float", struct.pack("<d", math.nan if math.isnan(one) else one), float(one)
-    array = np.asarray(one) if isinstance(one, np.ndarray | np.generic) else None
+def _leaf(item: object, place: str, name: str) -> Leaf:
+    if item is None or isinstance(item, bool | str | bytes):
+        return place, type(item).__name__, repr(item).encode(), None
+    if isinstance(item, int):
+        return place, "int", str(item).encode(), float(item) if abs(item) < 2**1000 else None
+    if isinstance(item, float):  # numpy's float64 too
+        return place, "float", struct.pack("<d", math.nan if math.isnan(item) else item), float(item)
+    array = np.asarray(item) if isinstance(item, np.ndarray | np.generic) else None
     if array is None or array.dtype.hasobject:
         raise InputError(
-            f"{name} returned a {type(one).__name__} at {place}, which cannot be compared exactly: "
+            f"{name} returned a {type(item).__name__} at {place}, which cannot be compared exactly: "
             "return a trace, a path to logs, numbers, arrays, text, or lists and mappings of these"
         )
     if array.dtype.kind == "f":

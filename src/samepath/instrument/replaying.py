@@ -226,8 +226,8 @@ def _played(
     requests = [replace(request, repeat=number) for number in range(repeats)]
     found: list[Repeat] = []
     if inline:
-        for one in requests:
-            found.append(play_once(simulator, one, log_every))
+        for numbered in requests:
+            found.append(play_once(simulator, numbered, log_every))
             on_repeat(len(found))
         return found
     # A fresh interpreter each: what a run leaves behind in a process could hide that the next one differs, or make it so.

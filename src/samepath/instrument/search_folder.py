@@ -48,7 +48,7 @@ def search_folder(folder: Path, question: Mapping[str, object]) -> Iterator[Sear
             if found.get("fingerprint") != asked or "answer" in found:
                 shutil.rmtree(folder / "known", ignore_errors=True)
                 path.unlink()
-        elif any(one.name != LOCK_FILE for one in folder.iterdir()):
+        elif any(entry.name != LOCK_FILE for entry in folder.iterdir()):
             raise StoreError(f"{folder} is not an empty folder and holds no search: choose another --out folder")
         if not path.exists():
             fields = {"format": _FORMAT, "version": _VERSION, "fingerprint": asked, "question": question}

@@ -301,7 +301,7 @@ class _Trials:
                 trial = Trial(**stored)
             self.known[key] = trial
             self.total_runs += trial.runs
-            self._tell(f"{len(self.known)} candidates, {sum(one.holds for one in self.known.values())} smaller")
+            self._tell(f"{len(self.known)} candidates, {sum(tried.holds for tried in self.known.values())} smaller")
         return self.known[key]
 
     def measure(self, candidate: ShrinkCandidate, of: int) -> int:
@@ -541,7 +541,7 @@ class _Shrinking:
                 self._take(self._scenario(**{name: None}), f"{name} (its default)")
         for number, actor in enumerate(self.current.scenario["actors"]):
             for name in [key for key in actor if key not in ("id", "type", "path", "controller", "process")]:
-                actors = [dict(one) for one in self.current.scenario["actors"]]
+                actors = [dict(listed) for listed in self.current.scenario["actors"]]
                 value = actors[number].pop(name, None)
                 self._take(self._scenario(actors=actors), f"{name} {value} of what is actor {number + 1} now (its default)")
 
@@ -549,7 +549,7 @@ class _Shrinking:
         """Round numbers: whole metres are easier to read than hundredths."""
         for number in range(len((self.current.scenario or {}).get("actors", ()))):
             for digits in (0, 1):
-                actors = [dict(one) for one in (self.current.scenario or {})["actors"]]
+                actors = [dict(listed) for listed in (self.current.scenario or {})["actors"]]
                 rounded = [[round(value, digits) for value in point] for point in actors[number]["path"]]
                 if rounded == actors[number]["path"]:
                     break

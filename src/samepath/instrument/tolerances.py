@@ -91,23 +91,23 @@ class ToleranceResult:
         Where none flips, the smallest of what was shown. A calm scenario beside one that flips limits nothing: its repeats only
         never strayed so far.
         """
-        found = [one.tolerance_m for one in self._deciding]
+        found = [scenario.tolerance_m for scenario in self._deciding]
         known = [value for value in found if value is not None]
         return min(known) if known and len(known) == len(found) else None
 
     @property
     def _deciding(self) -> list[ScenarioTolerance]:
-        judged = [one for one in self.scenarios if one.judged and one.largest_m > 0]
-        return [one for one in judged if one.flips] or judged
+        judged = [scenario for scenario in self.scenarios if scenario.judged and scenario.largest_m > 0]
+        return [scenario for scenario in judged if scenario.flips] or judged
 
     def words(self) -> tuple[str, ...]:
         """Say it in lines."""
-        whole, flips = self.tolerance_m, any(one.flips for one in self._deciding)
+        whole, flips = self.tolerance_m, any(scenario.flips for scenario in self._deciding)
         least = "at least " if whole is not None and not flips else ""
         head = f"Largest variance at which no assertion flips: {least}{'none found' if whole is None else format_length(whole)}"
         if least:
             head += ", as far as repeats strayed in the calmest scenario; no repeat flips anywhere"
-        return head, *(f"  {one.words()}" for one in self.scenarios), f"Assertions: {'; '.join(self.assertions)}"
+        return head, *(f"  {scenario.words()}" for scenario in self.scenarios), f"Assertions: {'; '.join(self.assertions)}"
 
     def to_json(self) -> str:
         """Return one JSON object."""
@@ -128,7 +128,7 @@ def tolerance(
 
 def tolerances(cells: Sequence[CellAnalysis], confidence: float = 0.95) -> ToleranceResult:
     """The same, from analysed cells."""
-    names = dict.fromkeys(one.name for cell in cells if cell.assertions for one in cell.assertions.assertions)
+    names = dict.fromkeys(assertion.name for cell in cells if cell.assertions for assertion in cell.assertions.assertions)
     if not names:
         raise InputError("assertions were wanted to hold variance against, but there are none: give --monitors FILE")
     scenarios = dict.fromkeys(cell.header.scenario for cell in cells)
@@ -174,16 +174,16 @@ def _scenario(cells: Sequence[CellAnalysis], scenario: str, confidence: float) -
 def _usual(cells: Sequence[CellAnalysis]) -> dict[str, bool]:
     """The verdict of each assertion where there is least variance: what the test says of the scenario itself."""
     usual: dict[str, bool] = {}
-    for cell in sorted(cells, key=lambda one: one.summary.max_deviation_m or 0.0):
-        for one in () if cell.assertions is None else cell.assertions.assertions:
-            if one.judged:
-                usual.setdefault(one.name, one.passes >= one.fails)
+    for cell in sorted(cells, key=lambda cell: cell.summary.max_deviation_m or 0.0):
+        for assertion in () if cell.assertions is None else cell.assertions.assertions:
+            if assertion.judged:
+                usual.setdefault(assertion.name, assertion.passes >= assertion.fails)
     return usual
 
 
 def _flip(cell: CellAnalysis, place: int, usual: Mapping[str, bool]) -> str:
-    for one in () if cell.assertions is None else cell.assertions.assertions:
-        passes = one.verdicts[place] if place < len(one.verdicts) else None
-        if passes is not None and passes != usual[one.name]:
-            return f"{one.name}, {cell.header.cell}"
+    for assertion in () if cell.assertions is None else cell.assertions.assertions:
+        passes = assertion.verdicts[place] if place < len(assertion.verdicts) else None
+        if passes is not None and passes != usual[assertion.name]:
+            return f"{assertion.name}, {cell.header.cell}"
     return ""

@@ -90,7 +90,7 @@ class View:
 
         rows = self._read(max(1, FILE_POSES_MOST // len(self._cells)), take)
         index = {**self._index(rows), "pictures": kept}
-        write_text_atomically(Path(path), whole_page(index, blocks, [ground_block(one) for one in self._grounds]))
+        write_text_atomically(Path(path), whole_page(index, blocks, [ground_block(ground) for ground in self._grounds]))
         return Path(path)
 
     def serve(self, port: int = 0) -> ViewServer:
@@ -118,10 +118,10 @@ class View:
     def _drawn_picture(self, number: int, repeat: int, tick: int, fields: Mapping[str, str]) -> bytes:
         from samepath.engines.samepath.picturing import mounted
 
-        one = self._cells[number]
-        if one.map_name is None:
+        shown = self._cells[number]
+        if shown.map_name is None:
             raise InputError("a map of samepath's was wanted to draw a picture on, but this cell has none")
-        there = _posed(one.cell, self._repeat(number, repeat), tick)
+        there = _posed(shown.cell, self._repeat(number, repeat), tick)
         without: tuple[int, ...] = ()
         if "from" in fields:
             actor = int(number_in(fields, "actor", 0, 2**63))
@@ -132,21 +132,26 @@ class View:
             without = (actor,) if fields["from"] == "ahead" else ()  # or its own bonnet and roof hide the road
         else:
             camera = free_camera(fields)
-        return self._pictures_of(one.map_name).jpeg(there, camera, without=without)
+        return self._pictures_of(shown.map_name).jpeg(there, camera, without=without)
 
     def _kept_pictures(self, number: int, drawn: DrawnCell, most: int) -> list[dict[str, object]]:
         """Pictures from behind the actor that parts first, where something happens, then evenly between."""
         if not most or self._cells[number].map_name is None:
             return []
         first = next(
-            (one for one in drawn.outcomes if one.parting_tick == drawn.parting_tick and one.parting_tick is not None), None
+            (
+                outcome
+                for outcome in drawn.outcomes
+                if outcome.parting_tick == drawn.parting_tick and outcome.parting_tick is not None
+            ),
+            None,
         )
         actor = drawn.actors[0].id if first is None or first.parting_actor is None else first.parting_actor
-        told = [drawn.parting_tick, *(mark.tick for mark in drawn.marks), *(one.worst_tick for one in drawn.monitors)]
+        told = [drawn.parting_tick, *(mark.tick for mark in drawn.marks), *(monitor.worst_tick for monitor in drawn.monitors)]
         even = drawn.ticks[np.linspace(0, len(drawn.ticks) - 1, max(2, most)).round().astype(int)].tolist()
         repeats = [drawn.outcomes[0].repeats[0], *(() if first is None else (first.repeats[0],))]
         kept: dict[tuple[int, int], dict[str, object]] = {}
-        for tick in dict.fromkeys([*(one for one in told if one is not None), *even]):
+        for tick in dict.fromkeys([*(tick for tick in told if tick is not None), *even]):
             for repeat in repeats:
                 if len(kept) == most:
                     break
@@ -159,14 +164,14 @@ class View:
 
     @cached_property
     def _maps(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.map_name for one in self._cells if one.map_name is not None))
+        return tuple(dict.fromkeys(shown.map_name for shown in self._cells if shown.map_name is not None))
 
     @cached_property
     def _grounds(self) -> tuple[Ground, ...]:
         from samepath.engines.samepath.looking import surfaces_of
 
         return tuple(
-            Ground(name, tuple(Surface(one.label, one.vertices, one.triangles) for one in surfaces_of(name)))
+            Ground(name, tuple(Surface(surface.label, surface.vertices, surface.triangles) for surface in surfaces_of(name)))
             for name in self._maps
         )
 
@@ -174,10 +179,10 @@ class View:
         """Read all cells, one after the other: of each what is drawn is taken, and what the index says of it remains."""
         rows = []
         with self._display.steps("reading", len(self._cells)) as advance:
-            for number, one in enumerate(self._cells):
-                drawn = view_cell(one.cell, poses_most, self._repeats, self._monitors)
+            for number, shown in enumerate(self._cells):
+                drawn = view_cell(shown.cell, poses_most, self._repeats, self._monitors)
                 take(number, drawn)
-                rows.append(index_row(drawn, None if one.map_name is None else self._maps.index(one.map_name)))
+                rows.append(index_row(drawn, None if shown.map_name is None else self._maps.index(shown.map_name)))
                 advance(drawn.name, None)
         return rows
 
@@ -227,12 +232,12 @@ def view(
     place = Path(path)
     found = _drawn(place, columns, align, file_format, log_mib)
     if cells:
-        names = [one.cell.header.cell for one in found]
+        names = [shown.cell.header.cell for shown in found]
         for name in cells:
             if name not in names:
                 raise unknown(f"cell of {place}", name, names)
-        found = [one for one in found if one.cell.header.cell in cells]
-    found = [one for one in found if one.cell.runs]
+        found = [shown for shown in found if shown.cell.header.cell in cells]
+    found = [shown for shown in found if shown.cell.runs]
     if not found:
         raise InputError(f"{place}: runs to look at were wanted, but none is finished")
     if len(found) > CELLS_MOST:

@@ -319,9 +319,9 @@ class WorldObserver:
             return
         for found in self._ask("get_actors_by_id", new):
             number, kind, extent = int(found[0]), str(found[2][1])[:_NAME_MOST], found[3][1]
-            sizes = [2.0 * float(one) if math.isfinite(float(one)) else 0.0 for one in extent]
+            sizes = [2.0 * float(half) if math.isfinite(float(half)) else 0.0 for half in extent]
             if kind.startswith(("vehicle.", "walker.", "static.prop")) and "controller" not in kind:
-                self._known[number] = SeenActor(number, kind, *sizes, role=_role_in(found[2]))
+                self._known[number] = SeenActor(number, kind, sizes[0], sizes[1], sizes[2], _role_in(found[2]))
             elif kind.startswith("sensor.") and len(token := bytes(found[5])) == _TOKEN.size:
                 self._known[number] = SeenSensor(number, kind, int(found[1]), int(_TOKEN.unpack(token)[0]))
             elif kind == _LIGHT:
@@ -373,7 +373,7 @@ class WorldObserver:
 
 def _role_in(description: Any) -> str:  # noqa: ANN401 - as it came from the server
     """Return what a script calls an actor, such as hero; a server that describes actors otherwise tells none."""
-    found = [one[2] for one in description[2] if one[0] == "role_name"] if len(description) > 2 else []
+    found = [attribute[2] for attribute in description[2] if attribute[0] == "role_name"] if len(description) > 2 else []
     return str(found[0])[:_NAME_MOST] if found else ""
 
 

@@ -50,7 +50,7 @@ NEWEST_PYTHON: Final = (3, 12)
 def how_to_install(version: tuple[int, ...] = sys.version_info[:2]) -> str:
     """Say how to get the client. On a Python it has no wheel for the extra installs nothing, which would leave one guessing."""
     if version > NEWEST_PYTHON:
-        newest, ours = (".".join(map(str, one)) for one in (NEWEST_PYTHON, version))
+        newest, ours = (".".join(map(str, numbers)) for numbers in (NEWEST_PYTHON, version))
         return f"it has no wheel for Python {ours}; use Python {newest} or 3.11, and there pip install 'samepath[carla]'"
     return "pip install 'samepath[carla]'"
 

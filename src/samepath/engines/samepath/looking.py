@@ -107,14 +107,14 @@ def session_trace(path: Path) -> SessionTrace:
         known: set[int] = set()
         rows = 0
         while True:
-            for one in played.actors:
-                if one.id not in known:
-                    known.add(one.id)
-                    recorder.actor(one.id, one.type, played.position)
+            for actor in played.actors:
+                if actor.id not in known:
+                    known.add(actor.id)
+                    recorder.actor(actor.id, actor.type, played.position)
                 rows += 1
-                state = one.state
+                state = actor.state
                 values = (*state.pose, *state.velocity_mps, *state.angular_velocity_degps)
-                recorder.state(played.position, one.id, dict(zip(channels, values, strict=True)), played.time_s)
+                recorder.state(played.position, actor.id, dict(zip(channels, values, strict=True)), played.time_s)
             if rows > _ROWS_MOST:
                 raise InputError(f"{path}: more than {_ROWS_MOST} states of actors were recorded, too many to draw at once")
             if played.position == played.steps:

@@ -95,9 +95,9 @@ class MapPictures:
         if not all(math.isfinite(number) and abs(number) <= _PLACE_MOST_M for number in camera):
             raise InputError(f"a camera within {_PLACE_MOST_M:g} m of the map's middle was wanted")
         looks = [
-            ActorAppearance(one.id & 0x7FFFFFFF, _type_of(one.type), one.pose)
-            for one in actors
-            if one.id not in without and not one.type.startswith(_NOT_DRAWN) and all(map(math.isfinite, one.pose))
+            ActorAppearance(actor.id & 0x7FFFFFFF, _type_of(actor.type), actor.pose)
+            for actor in actors
+            if actor.id not in without and not actor.type.startswith(_NOT_DRAWN) and all(map(math.isfinite, actor.pose))
         ]
         with self._lock:
             scene = self._scenes.scene(looks, lights=lights)

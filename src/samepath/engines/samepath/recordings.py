@@ -174,7 +174,7 @@ def check(recording: "RunRecording", name: str, on_tick: Callable[[int], None] =
         raise ReplayDiffersError(f"{name}: {what} from what was recorded; made with {_words(recording)}, here {_words(again)}")
     if recording.trace_digest and again.trace_digest != recording.trace_digest:
         raise ReplayDiffersError(f"{name}: every state is as it was, but events, resampled states or the end are not")
-    came, wanted = ({(frame.tick, frame.sensor, frame.digest) for frame in one.sensors} for one in (again, recording))
+    came, wanted = ({(frame.tick, frame.sensor, frame.digest) for frame in run.sensors} for run in (again, recording))
     if recording.sensors and came != wanted:
         tick, sensor, _ = min(came ^ wanted)
         raise ReplayDiffersError(f"{name}: sensor {sensor} measured something else at tick {tick} than was recorded")

@@ -234,17 +234,24 @@ def _rows(cells: Sequence[tuple[str, str, CellAssertions | None]]) -> Iterator[A
     for name, entries in found.items():
         scenarios = dict.fromkeys(scenario for _, scenario, _ in entries)
         unlike = any(
-            len({one.passes > 0 for _, scenario, one in entries if scenario == asked and one.judged and not one.flips}) > 1
+            len(
+                {
+                    assertion.passes > 0
+                    for _, scenario, assertion in entries
+                    if scenario == asked and assertion.judged and not assertion.flips
+                }
+            )
+            > 1
             for asked in scenarios
         )
-        needed = [one.margin_needed for _, _, one in entries if one.margin_needed is not None]
+        needed = [assertion.margin_needed for _, _, assertion in entries if assertion.margin_needed is not None]
         yield AssertionRow(
             name=name,
             source=entries[0][2].source,
-            passes=sum(one.passes for _, _, one in entries),
-            fails=sum(one.fails for _, _, one in entries),
-            flipping=tuple(cell for cell, _, one in entries if one.flips),
-            failing=tuple(cell for cell, _, one in entries if one.fails and not one.passes),
+            passes=sum(assertion.passes for _, _, assertion in entries),
+            fails=sum(assertion.fails for _, _, assertion in entries),
+            flipping=tuple(cell for cell, _, assertion in entries if assertion.flips),
+            failing=tuple(cell for cell, _, assertion in entries if assertion.fails and not assertion.passes),
             unlike=unlike,
             needed=max(needed, default=None),
             unit=entries[0][2].unit,

@@ -115,8 +115,8 @@ def find_cause(
     window = window_of(header, parting, log_a, log_b)
     listed = differing_inputs(log_a, log_b, window.last)
     effective, schedule = effective_inputs(listed, log_a, log_b)
-    acting = _acting(parting, [one for one in effective if one.step >= window.first])
-    before = [one for one in effective if one.step < window.first]
+    acting = _acting(parting, [difference for difference in effective if difference.step >= window.first])
+    before = [difference for difference in effective if difference.step < window.first]
     judge = _Judge(header, parting, window, log_a, log_b, sensed, listed, schedule)
     if acting:
         return judge.of(_about(parting, acting), before)
@@ -131,9 +131,9 @@ def _acting(parting: Parting, inside: list[InputDifference]) -> list[InputDiffer
     What is about an actor shows in that actor's row. An order may show anywhere, or not yet: it is what acts only where nothing
     else does.
     """
-    parted = {one.actor for one in parting.followers if one.tick == parting.tick}
-    seen = [one for one in inside if one.actor is None or not parted or one.actor in parted]
-    return [one for one in seen if one.kind is not InputKind.ORDER] or seen
+    parted = {follower.actor for follower in parting.followers if follower.tick == parting.tick}
+    seen = [difference for difference in inside if difference.actor is None or not parted or difference.actor in parted]
+    return [difference for difference in seen if difference.kind is not InputKind.ORDER] or seen
 
 
 def _about(parting: Parting, acting: list[InputDifference]) -> InputDifference:
@@ -142,7 +142,12 @@ def _about(parting: Parting, acting: list[InputDifference]) -> InputDifference:
     if first.kind is not InputKind.COMMAND:
         return first
     return next(
-        (one for one in acting if one.step == first.step and one.actor == parting.actor and one.kind is first.kind), first
+        (
+            difference
+            for difference in acting
+            if difference.step == first.step and difference.actor == parting.actor and difference.kind is first.kind
+        ),
+        first,
     )
 
 
@@ -174,9 +179,9 @@ def differing_inputs(log_a: InputLog, log_b: InputLog, last_step: int) -> list[I
     for key in {**found_a, **found_b}:
         a, b = found_a.get(key), found_b.get(key)
         if a is None or b is None or a[1].to_bytes() != b[1].to_bytes():
-            places = [place for place, _ in (one for one in (a, b) if one is not None)]
+            places = [place for place, _ in (listed_at for listed_at in (a, b) if listed_at is not None)]
             step, rank, kind, name, actor, _ = key
-            entries = (None if one is None else one[1] for one in (a, b))
+            entries = (None if listed_at is None else listed_at[1] for listed_at in (a, b))
             differing.append(((step, rank, min(places)), InputDifference(step, InputKind(kind), name, actor, *entries)))
     return [difference for _, difference in sorted(differing, key=lambda pair: pair[0])]
 
@@ -192,19 +197,19 @@ def effective_inputs(
     held_a, held_b = _HeldCommands(log_a), _HeldCommands(log_b)
     effective: list[InputDifference] = []
     schedule: list[InputDifference] = []
-    for one in listed:
-        if one.kind is not InputKind.COMMAND or one.name == _FINISHED or _undated(one):
-            effective.append(one)
+    for difference in listed:
+        if difference.kind is not InputKind.COMMAND or difference.name == _FINISHED or _undated(difference):
+            effective.append(difference)
             continue
-        a, b = held_a.at(one.actor, one.step), held_b.at(one.actor, one.step)
-        held = InputDifference(one.step, one.kind, one.name, one.actor, a, b)
+        a, b = held_a.at(difference.actor, difference.step), held_b.at(difference.actor, difference.step)
+        held = InputDifference(difference.step, difference.kind, difference.name, difference.actor, a, b)
         moves = _numbers(a) != _numbers(b) and not any(entry is not None and entry.name == ASKED for entry in (a, b))
         (effective if moves else schedule).append(held)
     return effective, schedule
 
 
-def _undated(one: InputDifference) -> bool:
-    return any(entry is not None and entry.decided_step is None for entry in (one.a, one.b))
+def _undated(difference: InputDifference) -> bool:
+    return any(entry is not None and entry.decided_step is None for entry in (difference.a, difference.b))
 
 
 def _numbers(entry: Input | None) -> bytes:
@@ -356,9 +361,17 @@ class _Judge:
             return self._asked(first, alone)
         # What the controller remembers: chance that it was given, and when it was asked before. An order is nobody's memory;
         # it leads a controller only where nothing else did.
-        drawn = [one for one in before if one.kind is not InputKind.ORDER and one.actor in (None, first.actor)]
-        asked = [one for one in self.schedule if one.actor in (None, first.actor) and one.step <= first.step]
-        led = sorted([*drawn, *asked], key=lambda one: (one.step, _RANK[one.kind]))
+        drawn = [
+            difference
+            for difference in before
+            if difference.kind is not InputKind.ORDER and difference.actor in (None, first.actor)
+        ]
+        asked = [
+            difference
+            for difference in self.schedule
+            if difference.actor in (None, first.actor) and difference.step <= first.step
+        ]
+        led = sorted([*drawn, *asked], key=lambda difference: (difference.step, _RANK[difference.kind]))
         if led and led[0] in asked:
             return self._asked(first, led[0])
         if led:
@@ -379,8 +392,19 @@ class _Judge:
 
     def _asked_alone(self, step: int) -> InputDifference | None:
         """The first time that controllers were asked before a step in one run and not in the other: they remember it."""
-        asked = (one for one in self.differences if one.kind is InputKind.COMMAND and one.actor is None and one.step <= step)
-        return next((one for one in asked if (one.a is None) != (one.b is None) and _name(one) == ASKED), None)
+        asked = (
+            difference
+            for difference in self.differences
+            if difference.kind is InputKind.COMMAND and difference.actor is None and difference.step <= step
+        )
+        return next(
+            (
+                difference
+                for difference in asked
+                if (difference.a is None) != (difference.b is None) and _name(difference) == ASKED
+            ),
+            None,
+        )
 
     def _asked(self, first: InputDifference, earlier: InputDifference) -> CauseFound:
         words = f"the controller of actor {first.actor}, which remembers, had been asked at other moments before"

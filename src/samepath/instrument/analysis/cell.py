@@ -226,9 +226,9 @@ def _accuracy(cell: CellTrace, spread: CellSpread, options: AnalysisOptions) -> 
     """Compare with the reference of the cell's scenario, or with the only one there is."""
     if not options.references:
         return None
-    mine = [one for one in options.references if one.header.scenario == cell.header.scenario]
+    mine = [reference for reference in options.references if reference.header.scenario == cell.header.scenario]
     if not mine and len(options.references) > 1:
-        names = ", ".join(one.header.scenario for one in options.references)
+        names = ", ".join(reference.header.scenario for reference in options.references)
         raise InputError(f"cell {cell.header.cell!r}: none of the references is of {cell.header.scenario!r}: {names}")
     return compare(cell, spread, (mine or options.references)[0])
 
@@ -265,8 +265,12 @@ class _Bounded:
         before: Bools,
     ) -> "_Bounded":
         if not options.limits:
-            far = frozenset(one.repeat for one in found.deviations if one.max_deviation_m > options.tolerance_m)
-            early = frozenset(one.repeat for one in found.deviations if one.max_deviation_before_m > options.tolerance_m)
+            far = frozenset(
+                deviation.repeat for deviation in found.deviations if deviation.max_deviation_m > options.tolerance_m
+            )
+            early = frozenset(
+                deviation.repeat for deviation in found.deviations if deviation.max_deviation_before_m > options.tolerance_m
+            )
             return cls((), None, far, early)
         results = judge_limits(cell, spread, sensors, options.limits, options.criterion, before)
         actors = default_actors(cell, options.limits)

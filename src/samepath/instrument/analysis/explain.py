@@ -82,9 +82,9 @@ class ExplainedParting:
         if self.cause.to_record:
             lines.append(f"To be able to tell: {self.cause.to_record}.")
         lines.append(f"After that {self.growth.words()}.")
-        followers = [one for one in self.parting.followers if one.actor != self.parting.actor]
+        followers = [follower for follower in self.parting.followers if follower.actor != self.parting.actor]
         if followers:
-            told = "; ".join(_follower_words(one, self.parting.tick) for one in followers[:TOLD])
+            told = "; ".join(_follower_words(follower, self.parting.tick) for follower in followers[:TOLD])
             lines.append(f"Who follows: {told}{f'; {len(followers) - TOLD} more' if len(followers) > TOLD else ''}.")
         host = [moment.words() for moment in self.host if moment.words()]
         if host:
@@ -145,7 +145,7 @@ class Explanation:
     @property
     def causes(self) -> dict[str, int]:
         """How many of the forks that were explained each cause has, most frequent first."""
-        return dict(Counter(one.cause.cause.value for one in self.partings).most_common())
+        return dict(Counter(fork.cause.cause.value for fork in self.partings).most_common())
 
     def words(self) -> str:
         """Say it in plain sentences, the first parting in full."""
@@ -164,10 +164,10 @@ class Explanation:
         if rest:
             lines += ["", "Later partings:" if len(rest) > 1 else "A later parting:"]
             lines += [
-                f"  tick {one.parting.tick}: repeats {one.parting.a} and {one.parting.b}, {one.cause.cause.value}"
-                for one in rest[:TOLD]
+                f"  tick {fork.parting.tick}: repeats {fork.parting.a} and {fork.parting.b}, {fork.cause.cause.value}"
+                for fork in rest[:TOLD]
             ]
-            more = Counter(one.cause.cause.value for one in rest[TOLD:])
+            more = Counter(fork.cause.cause.value for fork in rest[TOLD:])
             lines += [f"  {sum(more.values())} more: {', '.join(f'{cause} {n}' for cause, n in more.items())}"] if more else []
         if self.partings_left_out:
             lines.append(f"  {self.partings_left_out} later ones were left out (at most {PARTINGS_MOST} are explained)")
@@ -200,7 +200,7 @@ class Explanation:
             ],
             "outcomes_left_out": self.outcomes_left_out + max(0, len(self.outcomes) - _NODES_MOST),
             "tree": _tree_json(self.tree),
-            "partings": [one.to_json() for one in self.partings],
+            "partings": [fork.to_json() for fork in self.partings],
             "partings_left_out": self.partings_left_out,
             "same_inputs": None if self.same_inputs is None else list(self.same_inputs),
             "sensed": None if self.sensed is None else vars(self.sensed),
@@ -225,7 +225,7 @@ def explain_cell(cell: CellTrace) -> Explanation:
             if repeat not in loaded:
                 loaded[repeat] = cell.load(repeat)
         partings.append(_explain_pair(cell, tables, loaded[a], loaded[b], repeats_a, repeats_b))
-    partings.sort(key=lambda one: (one.parting.tick, one.parting.b))
+    partings.sort(key=lambda fork: (fork.parting.tick, fork.parting.b))
     return replace(
         blank,
         tree=tree,
@@ -338,7 +338,7 @@ def _sensed(tables: Sequence[FrameTable], a: int, b: int) -> SensedDifference | 
         unlike = np.any(digests[0][:shared] != digests[1][:shared], axis=1) | (ticks[0][:shared] != ticks[1][:shared])
         where = np.flatnonzero(unlike)
         if len(where):
-            found.append((min(int(one[where[0]]) for one in ticks), table.sensor))
+            found.append((min(int(of_run[where[0]]) for of_run in ticks), table.sensor))
         elif len(ticks[0]) != len(ticks[1]):
             found.append((int(max(ticks, key=len)[shared]), table.sensor))
     return SensedDifference(min(found)[1], min(found)[0]) if found else None
@@ -506,11 +506,11 @@ def _input_json(difference: InputDifference) -> dict[str, Any]:
     return {**plain, **sides}
 
 
-def _follower_words(one: Follower, tick: int) -> str:
-    later = one.tick - tick
-    when = "at once" if later == 0 else f"{later} tick{'s' if later > 1 else ''} later, at tick {one.tick}"
-    far = "" if one.max_distance_m is None else f" (up to {format_length(one.max_distance_m)})"
-    return f"actor {one.actor} {when}{far}"
+def _follower_words(follower: Follower, tick: int) -> str:
+    later = follower.tick - tick
+    when = "at once" if later == 0 else f"{later} tick{'s' if later > 1 else ''} later, at tick {follower.tick}"
+    far = "" if follower.max_distance_m is None else f" (up to {format_length(follower.max_distance_m)})"
+    return f"actor {follower.actor} {when}{far}"
 
 
 def _fields(count: int) -> str:

@@ -145,11 +145,11 @@ def _fitted(ticks: Ints, d: Floats, sizes: Growth, step_s: float) -> Growth:
 
 def farthest(parting: Parting) -> tuple[Ints, Floats]:
     """The distance of the actor farthest apart at every tick from the parting on."""
-    ticks = np.unique(np.concatenate([one.ticks for one in parting.series] or [np.empty(0, np.int64)]))
+    ticks = np.unique(np.concatenate([series.ticks for series in parting.series] or [np.empty(0, np.int64)]))
     most = np.zeros(len(ticks))
-    for one in parting.series:
-        at = np.searchsorted(ticks, one.ticks)
-        most[at] = np.maximum(most[at], one.distance_m)
+    for series in parting.series:
+        at = np.searchsorted(ticks, series.ticks)
+        most[at] = np.maximum(most[at], series.distance_m)
     since = ticks >= parting.tick
     return ticks[since], most[since]
 

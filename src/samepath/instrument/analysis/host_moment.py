@@ -46,7 +46,7 @@ class HostMoment:
 
 def host_at(repeat: int, log: HostLog, tick: int) -> HostMoment:
     """Look up what the host did at a tick."""
-    sample = next((one for one in log.samples if one.tick >= tick), log.samples[-1] if log.samples else None)
+    sample = next((sample for sample in log.samples if sample.tick >= tick), log.samples[-1] if log.samples else None)
     ratios: tuple[float | None, float | None, float | None] = (None, None, None)
     if sample is not None:
         ratios = (sample.cpu_ratio, max(sample.core_ratios, default=sample.cpu_ratio), sample.gpu_ratio)

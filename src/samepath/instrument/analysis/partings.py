@@ -150,7 +150,7 @@ def find_parting(a: Repeat, b: Repeat, step_s: float) -> Parting | None:
         here, there = (f"{run.end.reason} at tick {run.end.tick}" for run in (a, b))
         fields.append(FieldDifference(Part.END, "end", None, here, there))
     series = tuple(found for actor in rows if (found := _series(a, b, rows[actor], actor)) is not None)
-    far = {one.actor: one for one in series}
+    far = {distances.actor: distances for distances in series}
     first = fields[0].actor if fields else None
     return Parting(
         a=a.repeat,
@@ -228,7 +228,7 @@ def _state_fields(
             found.append(FieldDifference(part, name, actor, x, y, unit_of(name), *apart))
     if not found:
         # Equal numbers of unlike actors: an id that is another type in the other run.
-        here, there = (next((one.type for one in run.actors if one.id == actor), "") for run in (a, b))
+        here, there = (next((listed.type for listed in run.actors if listed.id == actor), "") for run in (a, b))
         found.append(FieldDifference(Part.PRESENCE, "type", actor, here, there))
     return found
 

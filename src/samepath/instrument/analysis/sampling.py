@@ -101,7 +101,7 @@ _Path = tuple[Floats, Floats, Floats]
 def _paths(a: Repeat, b: Repeat) -> list[tuple[_Path, _Path]]:
     axes = [a.channels.index(name) for name in POSITION if name in a.channels]
     found = []
-    for actor in sorted({one.id for one in a.actors} & {one.id for one in b.actors}):
+    for actor in sorted({listed.id for listed in a.actors} & {listed.id for listed in b.actors}):
         ours, theirs = ((run.time_s[run.actor == actor], run.values[run.actor == actor][:, axes]) for run in (a, b))
         rising = all(len(path[0]) >= _LEAST_ROWS and np.all(np.diff(path[0]) > 0) for path in (ours, theirs))
         if rising and not np.isnan(ours[1]).any() and not np.isnan(theirs[1]).any():

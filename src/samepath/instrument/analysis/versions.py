@@ -84,7 +84,7 @@ class VersionComparison:
     def test_words(self) -> str:
         """Say whether the test comes to the same, and to what else it comes where it does not."""
         hit, now = collided(self.from_endings), collided(self.to_endings)
-        total, of_now = (sum(len(one.repeats) for one in endings) for endings in (self.from_endings, self.to_endings))
+        total, of_now = (sum(len(ending.repeats) for ending in endings) for endings in (self.from_endings, self.to_endings))
         if self.same_test and hit * of_now == now * total:
             return "the test comes to the same"
         told = f"a collision in {hit} of {total} -> {now} of {of_now} repeats"
@@ -157,7 +157,7 @@ def _changed(before: object, after: object) -> tuple[str, ...]:
 
 
 def _packages(text: str) -> dict[str, str]:
-    parts = [one.rpartition(" ") for one in text.rpartition("; ")[0].split(", ") if one]
+    parts = [package.rpartition(" ") for package in text.rpartition("; ")[0].split(", ") if package]
     return {name: version for name, _, version in parts if name}
 
 

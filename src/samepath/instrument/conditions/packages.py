@@ -115,10 +115,10 @@ def ask(level: str, module: str, question: dict[str, object]) -> dict[str, objec
 def versions_of(level: str) -> tuple[str, ...]:
     """Name the packages of an installation with their versions; of one that lies in two folders, that of the first."""
     found: dict[str, str] = {}
-    for one in metadata.distributions(path=list(installation_of(level).folders)):
-        name = one.metadata["Name"]
+    for distribution in metadata.distributions(path=list(installation_of(level).folders)):
+        name = distribution.metadata["Name"]
         if name and name.lower() not in _TOOLS:
-            found.setdefault(name.lower(), f"{name} {one.version}")
+            found.setdefault(name.lower(), f"{name} {distribution.version}")
     return tuple(found[name] for name in sorted(found))
 
 
@@ -171,13 +171,13 @@ def _digest(folders: Sequence[str], level: str) -> str:
                     raise StudyError(
                         f"packages {level!r}: more than {most} lie there: name a virtual environment or a folder of packages"
                     )
-                one = hashlib.blake2b(digest_size=16)
+                digest = hashlib.blake2b(digest_size=16)
                 with path.open("rb") as file:
                     while part := file.read(_PART_BYTES):
-                        one.update(part)
+                        digest.update(part)
             except OSError as error:
                 raise StudyError(f"packages {level!r}: {path} cannot be read: {error.strerror or error}") from error
-            whole.update(name.encode(errors="surrogateescape") + b"\0" + one.digest())
+            whole.update(name.encode(errors="surrogateescape") + b"\0" + digest.digest())
     return whole.hexdigest()
 
 

@@ -275,7 +275,7 @@ class _Compiler:
                 return self._sign(self.number(operand), minus=isinstance(node.op, ast.USub))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 inner = self.truth(operand)
-                return self._joined((inner,), lambda one: Judged(-one.margin, 1 - one.holds))
+                return self._joined((inner,), lambda judged: Judged(-judged.margin, 1 - judged.holds))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
                 return self._arithmetic(node, self.number(left), type(op), self.number(right))
             case ast.BoolOp(op=op, values=values):
@@ -283,7 +283,7 @@ class _Compiler:
                 return self._joined(
                     tuple(self.truth(value) for value in values),
                     lambda *all_of: Judged(
-                        take.reduce([one.margin for one in all_of]), take.reduce([one.holds for one in all_of])
+                        take.reduce([judged.margin for judged in all_of]), take.reduce([judged.holds for judged in all_of])
                     ),
                 )
             case ast.Compare():
@@ -353,7 +353,7 @@ class _Compiler:
         return self._joined(
             tuple(parts),
             lambda *all_of: Judged(
-                np.minimum.reduce([one.margin for one in all_of]), np.minimum.reduce([one.holds for one in all_of])
+                np.minimum.reduce([judged.margin for judged in all_of]), np.minimum.reduce([judged.holds for judged in all_of])
             ),
         )
 
@@ -423,13 +423,13 @@ class _Compiler:
             return found
         who, word = cast("Who", found.who), self.text[node.col_offset : node.end_col_offset]
 
-        def one(view: RunsView, actor: int) -> tuple[int, ...]:
+        def only(view: RunsView, actor: int) -> tuple[int, ...]:
             ids = who(view, actor)
             if len(ids) > 1:
                 raise self.error(node, f"{name} takes one actor here, but {word} are {len(ids)}: say for: {word}, and actor")
             return ids
 
-        return _Value("actor", who=one)
+        return _Value("actor", who=only)
 
     def _channel(self, node: ast.Call, name: str, arguments: list[ast.expr]) -> _Value:
         if len(arguments) != 1:
@@ -466,7 +466,7 @@ class _Compiler:
         judges = [cast("Truth", part.truth) for part in parts]
 
         def judge(view: RunsView, actor: int) -> Judged:
-            return _over_time(name, view, [one(view, actor) for one in judges], times)
+            return _over_time(name, view, [truth(view, actor) for truth in judges], times)
 
         unit = parts[-1].unit if name == "implies" else joined.unit
         return _Value("truth", truth=judge, unit=unit, temporal=name in _FUTURE or joined.temporal)
@@ -510,11 +510,11 @@ def _compared(
     margin, holds = how
 
     def judge(view: RunsView, actor: int) -> Judged:
-        one, other = a(view, actor), b(view, actor)
-        absent = np.isnan(one) | np.isnan(other)
+        left_value, right_value = a(view, actor), b(view, actor)
+        absent = np.isnan(left_value) | np.isnan(right_value)
         with np.errstate(invalid="ignore"):
-            found = margin(one, other)
-            true = np.asarray(holds(one, other), np.float64)
+            found = margin(left_value, right_value)
+            true = np.asarray(holds(left_value, right_value), np.float64)
         # Two infinities have no difference, but they do compare: as far from changing as can be.
         found = np.where(np.isnan(found) & ~absent, np.where(true > 0, np.inf, -np.inf), found)
         return Judged(np.where(absent, np.nan, found), np.where(absent, np.nan, true))

@@ -80,8 +80,8 @@ def _separations(a: Footprint, b: Footprint) -> list[tuple[Floats, tuple[Floats,
     for axis in (*a.axes(), *b.axes()):
         reach = sum(
             half * np.abs(side[0] * axis[0] + side[1] * axis[1])
-            for one in (a, b)
-            for side, half in zip(one.axes(), (one.size.half_length_m, one.size.half_width_m), strict=True)
+            for box in (a, b)
+            for side, half in zip(box.axes(), (box.size.half_length_m, box.size.half_width_m), strict=True)
         )
         found.append(((b.x_m - a.x_m) * axis[0] + (b.y_m - a.y_m) * axis[1], axis, np.asarray(reach)))
     return found
@@ -103,11 +103,11 @@ def _local(box: Footprint, x_m: Floats, y_m: Floats) -> tuple[Floats, Floats]:
 def _slab(place: Floats, speed: Floats, reach: Floats | float) -> tuple[Floats, Floats]:
     """From when to when |place + speed t| <= reach."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        one, other = (-reach - place) / speed, (reach - place) / speed
+        meets_low, meets_high = (-reach - place) / speed, (reach - place) / speed
     still = speed == 0
     inside = np.abs(place) <= reach
-    enter = np.where(still, np.where(inside, -np.inf, np.inf), np.minimum(one, other))
-    leave = np.where(still, np.where(inside, np.inf, -np.inf), np.maximum(one, other))
+    enter = np.where(still, np.where(inside, -np.inf, np.inf), np.minimum(meets_low, meets_high))
+    leave = np.where(still, np.where(inside, np.inf, -np.inf), np.maximum(meets_low, meets_high))
     return enter, leave
 
 

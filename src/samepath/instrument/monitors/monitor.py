@@ -194,7 +194,7 @@ def _judge(monitor: Monitor, view: RunsView) -> Judged:
             raise InputError("its expression says actor: say of whom, such as for: vehicles")
         return formula.judge(view, 0)
     found = [formula.judge(view, actor) for actor in view.ids(monitor.each)]
-    return Judged(np.fmin.reduce([one.margin for one in found]), np.fmin.reduce([one.holds for one in found]))
+    return Judged(np.fmin.reduce([judged.margin for judged in found]), np.fmin.reduce([judged.holds for judged in found]))
 
 
 def _called(monitor: Monitor, view: RunsView) -> Judged:

@@ -57,13 +57,13 @@ def view_assertions(document: Document, anchors: Sequence[str]) -> AssertionsVie
         return None
     flipping = [row for row in rows if row.flipping]
     entries = [
-        (cell, anchor, one)
+        (cell, anchor, assertion)
         for cell, anchor in zip(document.cells, anchors, strict=True)
-        for one in (() if cell.assertions is None else cell.assertions.assertions)
-        if one.judged
+        for assertion in (() if cell.assertions is None else cell.assertions.assertions)
+        if assertion.judged
     ]
     entries.sort(key=lambda entry: (not entry[2].flips, entry[2].fails == 0))
-    lines = tuple(_line(cell, anchor, one) for cell, anchor, one in entries[:_MOST_ROWS])
+    lines = tuple(_line(cell, anchor, assertion) for cell, anchor, assertion in entries[:_MOST_ROWS])
     worst = next((entry for entry in entries if entry[2].flips), None)
     return AssertionsView(
         head=_head(rows, flipping),
@@ -86,16 +86,16 @@ def _head(rows: Sequence[AssertionRow], flipping: Sequence[AssertionRow]) -> str
     return f"Yes: {which} {verbs[0]} in some repeats and {verbs[1]} in others of the same cell."
 
 
-def _line(cell: CellAnalysis, anchor: str, one: Assertion) -> AssertionLine:
+def _line(cell: CellAnalysis, anchor: str, assertion: Assertion) -> AssertionLine:
     return AssertionLine(
-        name=one.name,
+        name=assertion.name,
         cell=cell.header.cell,
         anchor=anchor,
-        passes=f"{one.passes} of {one.judged}",
-        upper="" if one.flip_rate_upper is None else percent(one.flip_rate_upper),
-        least=_number(one.margin_min, one.unit),
-        needed=_number(one.margin_needed, one.unit),
-        flips=one.flips,
+        passes=f"{assertion.passes} of {assertion.judged}",
+        upper="" if assertion.flip_rate_upper is None else percent(assertion.flip_rate_upper),
+        least=_number(assertion.margin_min, assertion.unit),
+        needed=_number(assertion.margin_needed, assertion.unit),
+        flips=assertion.flips,
     )
 
 
@@ -106,33 +106,35 @@ def _number(value: float | None, unit: str) -> str:
 def _coverage(cells: Sequence[CellAnalysis]) -> list[str]:
     """Say in a line whether repeats come to the same situations, with the most telling example where they do not."""
     known = [(cell.header.cell, cell.assertions.coverage) for cell in cells if cell.assertions and cell.assertions.coverage]
-    odd = [(name, coverage.repeats, one, times) for name, coverage in known for one, times in coverage.unstable]
+    odd = [(name, coverage.repeats, situation, times) for name, coverage in known for situation, times in coverage.unstable]
     if not known:
         return []
     if not odd:
         where = "" if len(known) == 1 else f" in each of {len(known)} cells"
         return [f"Every repeat comes to the same situations (lanes, speeds, distances, events){where}."]
-    name, repeats, one, times = min(odd, key=lambda entry: _TELLING.index(entry[2].kind))
+    name, repeats, situation, times = min(odd, key=lambda entry: _TELLING.index(entry[2].kind))
     unstable = len({cell for cell, *_ in odd})
     where = "" if len(known) == 1 else f"in {unstable} of {len(known)} cells "
     text = sentence(f"{where}repeats do not come to the same situations, so that they do not test the same")
-    return [f"{text}. For example {one.words()} comes about in {times} of {repeats} repeats of {name}."]
+    return [f"{text}. For example {situation.words()} comes about in {times} of {repeats} repeats of {name}."]
 
 
-def margin_figure(cell: CellAnalysis, one: Assertion) -> FigureView:
+def margin_figure(cell: CellAnalysis, assertion: Assertion) -> FigureView:
     """Draw the envelope of a margin over time: below zero the assertion fails."""
-    time_s = one.ticks * cell.header.step_s
-    known = np.isfinite(one.low) & np.isfinite(one.high)
+    time_s = assertion.ticks * cell.header.step_s
+    known = np.isfinite(assertion.low) & np.isfinite(assertion.high)
 
     def paint(figure: "Figure") -> None:
         axes = figure.add_axes((0.13, 0.2, 0.84, 0.76))
-        axes.fill_between(time_s[known], one.low[known], one.high[known], color=SIGMA_COLOUR, alpha=0.35, linewidth=0)
-        axes.plot(time_s[known], one.low[known], color=SIGMA_COLOUR, linewidth=1.2)
+        axes.fill_between(
+            time_s[known], assertion.low[known], assertion.high[known], color=SIGMA_COLOUR, alpha=0.35, linewidth=0
+        )
+        axes.plot(time_s[known], assertion.low[known], color=SIGMA_COLOUR, linewidth=1.2)
         axes.axhline(0.0, color=DEVIATION_COLOUR, linewidth=1.2)
         axes.set_xlabel("simulated time (s)")
-        axes.set_ylabel(f"margin ({one.unit})" if one.unit else "margin")
+        axes.set_ylabel(f"margin ({assertion.unit})" if assertion.unit else "margin")
         axes.grid(visible=True)
 
-    name = f"{one.name}, {cell.header.cell}"
+    name = f"{assertion.name}, {cell.header.cell}"
     drawn = draw("margin", name, f"Margin of {name} over time", _HEIGHT_PX, paint)
     return view_figure(drawn, f"Margin of {name}: the smallest and largest of all repeats. Below the line it fails.")

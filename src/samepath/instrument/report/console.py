@@ -244,9 +244,9 @@ def assertion_notes(cell: CellAnalysis) -> list[str]:
     if cell.assertions is None:
         return []
     notes = []
-    for one in cell.assertions.assertions:
-        limits = one.limits()
-        notes.append(f"{one.words()}; {limits}" if limits and not one.flips else one.words())
+    for assertion in cell.assertions.assertions:
+        limits = assertion.limits()
+        notes.append(f"{assertion.words()}; {limits}" if limits and not assertion.flips else assertion.words())
     coverage = cell.assertions.coverage
     return notes if coverage is None else [*notes, f"coverage: {coverage.words()}"]
 

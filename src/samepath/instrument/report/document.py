@@ -168,7 +168,8 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
         "accuracy": _accuracy(cell),
         "limits": [{**asdict(limit), "words": limit.words()} for limit in cell.limits],
         "monitors": [
-            assertion_object(one, cell.header.step_s) for one in (() if cell.assertions is None else cell.assertions.assertions)
+            assertion_object(assertion, cell.header.step_s)
+            for assertion in (() if cell.assertions is None else cell.assertions.assertions)
         ],
         "coverage": _coverage(cell),
         "differences": [
@@ -190,29 +191,29 @@ def cell_object(cell: CellAnalysis) -> dict[str, object]:
     }
 
 
-def assertion_object(one: Assertion, step_s: float) -> dict[str, object]:
+def assertion_object(assertion: Assertion, step_s: float) -> dict[str, object]:
     """Return what a monitor said of all repeats of a cell."""
     return {
-        "name": one.name,
-        "expression": one.source,
-        "unit": one.unit,
-        "verdicts": {"pass": one.passes, "fail": one.fails},
-        "not_judged": one.silent,
-        "not_applicable": one.not_applicable,
-        "flips": one.flips,
-        "flip_rate": one.flip_rate,
-        "flip_rate_upper": one.flip_rate_upper,
-        "margin_min": one.margin_min,
-        "margin_max": one.margin_max,
-        "margin_mean": one.margin_mean,
-        "margin_sigma": one.margin_sigma,
-        "margin_needed": one.margin_needed,
-        "needed_share": one.needed_share,
-        "margins_unbounded": one.unbounded,
-        "minority_repeats": list(one.minority),
-        "worst_repeat": one.worst_repeat,
-        "worst_time_s": None if one.worst_tick is None else one.worst_tick * step_s,
-        "words": one.words(),
+        "name": assertion.name,
+        "expression": assertion.source,
+        "unit": assertion.unit,
+        "verdicts": {"pass": assertion.passes, "fail": assertion.fails},
+        "not_judged": assertion.silent,
+        "not_applicable": assertion.not_applicable,
+        "flips": assertion.flips,
+        "flip_rate": assertion.flip_rate,
+        "flip_rate_upper": assertion.flip_rate_upper,
+        "margin_min": assertion.margin_min,
+        "margin_max": assertion.margin_max,
+        "margin_mean": assertion.margin_mean,
+        "margin_sigma": assertion.margin_sigma,
+        "margin_needed": assertion.margin_needed,
+        "needed_share": assertion.needed_share,
+        "margins_unbounded": assertion.unbounded,
+        "minority_repeats": list(assertion.minority),
+        "worst_repeat": assertion.worst_repeat,
+        "worst_time_s": None if assertion.worst_tick is None else assertion.worst_tick * step_s,
+        "words": assertion.words(),
     }
 
 
@@ -221,8 +222,8 @@ def _accuracy(cell: CellAnalysis) -> dict[str, object] | None:
         return None
     drawn = ("time_s", "bias_m", "spread_m")
     actors = [
-        {**{name: value for name, value in one.__dict__.items() if name not in drawn}, "words": one.words()}
-        for one in cell.accuracy.actors
+        {**{name: value for name, value in actor.__dict__.items() if name not in drawn}, "words": actor.words()}
+        for actor in cell.accuracy.actors
     ]
     return {"reference": cell.accuracy.reference, "actors": actors, "left_out": list(cell.accuracy.left_out)}
 
@@ -234,8 +235,8 @@ def _coverage(cell: CellAnalysis) -> dict[str, object] | None:
     return {
         "stable": found.stable,
         "situations": [
-            {"kind": one.kind, "actor": one.actor or None, "what": one.what, "repeats": count}
-            for one, count in found.situations
+            {"kind": situation.kind, "actor": situation.actor or None, "what": situation.what, "repeats": count}
+            for situation, count in found.situations
         ],
         "words": found.words(),
     }

@@ -258,7 +258,7 @@ def parting(explained: ExplainedParting, cell: str, step_s: float) -> str:
     """Draw how two runs come apart: the distance of every actor over time, and what happened meanwhile."""
     apart, growth_of = explained.parting, explained.growth
     ticks, most_m = farthest(apart)
-    named = [one.actor for one in apart.followers[: len(PALETTE)]]
+    named = [follower.actor for follower in apart.followers[: len(PALETTE)]]
     lead = np.arange(max(0, apart.tick - _LEAD_TICKS), apart.tick)
     axis = length_axis([0.0, *most_m.tolist()])
 
@@ -266,12 +266,12 @@ def parting(explained: ExplainedParting, cell: str, step_s: float) -> str:
         foot_px, head_px = 52.0, 44.0
         axes = _add_axes(figure, _PARTING_PX, foot_px=foot_px, head_px=head_px, left_px=74.0, right_px=16.0)
         axis.apply(axes, _PARTING_PX - foot_px - head_px, vertical=True)
-        for one in apart.series:
-            since = one.ticks >= lead[0] if len(lead) else one.ticks >= apart.tick
-            place = named.index(one.actor) if one.actor in named else None
+        for distances in apart.series:
+            since = distances.ticks >= lead[0] if len(lead) else distances.ticks >= apart.tick
+            place = named.index(distances.actor) if distances.actor in named else None
             colour = OTHERS_COLOUR if place is None else PALETTE[place]
-            label = f"actor {one.actor}" if place is not None else None
-            axes.plot(one.ticks[since] * step_s, axis.place(one.distance_m[since]), color=colour, label=label)
+            label = f"actor {distances.actor}" if place is not None else None
+            axes.plot(distances.ticks[since] * step_s, axis.place(distances.distance_m[since]), color=colour, label=label)
         axes.axvline(apart.tick * step_s, color=INK, linewidth=1.0, linestyle=(0, (2, 2)))
         note = f"part: {explained.cause.cause.value}"
         axes.annotate(note, (apart.tick * step_s, axis.high), (4, 4), textcoords="offset points", color=INK)

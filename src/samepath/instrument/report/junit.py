@@ -66,7 +66,11 @@ def _fails(cell: CellAnalysis) -> bool:
 
 def _flips(cell: CellAnalysis) -> list[str]:
     """Name the assertions whose verdict is not the same in all repeats."""
-    return [] if cell.assertions is None else [f"{one.words()}." for one in cell.assertions.assertions if one.flips]
+    return (
+        []
+        if cell.assertions is None
+        else [f"{assertion.words()}." for assertion in cell.assertions.assertions if assertion.flips]
+    )
 
 
 def _missing(suite: ET.Element, missing: MissingCell) -> None:

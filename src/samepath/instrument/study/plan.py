@@ -359,7 +359,7 @@ def _both(condition: dict[str, Scalar], target: Target) -> dict[str, Scalar]:
         if name in condition:
             raise StudyError(f"{target.place}: {TOGETHER} is {name} and another: give it, or the two by themselves")
     level = condition[TOGETHER]
-    return {"cpu_load": level, "gpu_load": level, **{name: one for name, one in condition.items() if name != TOGETHER}}
+    return {"cpu_load": level, "gpu_load": level, **{name: value for name, value in condition.items() if name != TOGETHER}}
 
 
 def _words(target: Target, factors: Sequence[Factor], row: Sequence[int], combination: Combination) -> tuple[str, ...]:

@@ -40,17 +40,17 @@ def cell_block(view: DrawnCell) -> bytes:
         "parting_tick": view.parting_tick,
         "monitors": [
             {
-                "name": one.name,
-                "source": one.source,
-                "unit": one.unit,
-                "passes": one.passes,
-                "fails": one.fails,
-                "verdicts": one.verdicts,
-                "worst_tick": one.worst_tick,
-                "worst_margin": one.worst_margin,
-                "why_not": one.why_not,
+                "name": monitor.name,
+                "source": monitor.source,
+                "unit": monitor.unit,
+                "passes": monitor.passes,
+                "fails": monitor.fails,
+                "verdicts": monitor.verdicts,
+                "worst_tick": monitor.worst_tick,
+                "worst_margin": monitor.worst_margin,
+                "why_not": monitor.why_not,
             }
-            for one in view.monitors
+            for monitor in view.monitors
         ],
         "monitors_left_out": view.monitors_left_out,
     }
@@ -61,8 +61,8 @@ def cell_block(view: DrawnCell) -> bytes:
         "offsets": view.offsets.astype("<f2").view("<u2").transpose(2, 0, 1, 3),
         "spread_m": view.spread_m.astype("<f4"),
     }
-    for number, one in enumerate(view.monitors):
-        arrays[f"low{number}"], arrays[f"high{number}"] = one.low.astype("<f4"), one.high.astype("<f4")
+    for number, monitor in enumerate(view.monitors):
+        arrays[f"low{number}"], arrays[f"high{number}"] = monitor.low.astype("<f4"), monitor.high.astype("<f4")
     return _packed(head, arrays)
 
 

@@ -213,7 +213,7 @@ def view_cell(
         reference=layout.reference.astype(np.float32),
         offsets=layout.offsets,
         spread_m=layout.spread_m.astype(np.float32),
-        monitors=tuple(_monitor(one, outcomes, shown) for one in watched[:MONITORS_MOST]),
+        monitors=tuple(_monitor(monitor, outcomes, shown) for monitor in watched[:MONITORS_MOST]),
         monitors_left_out=max(0, len(watched) - MONITORS_MOST),
     )
 
@@ -221,10 +221,14 @@ def view_cell(
 def _chosen(outcomes: tuple[Outcome, ...], repeats: Collection[int] | None, name: str) -> tuple[Outcome, ...]:
     if repeats is None:
         return outcomes
-    kept = [replace(one, repeats=tuple(repeat for repeat in one.repeats if repeat in repeats)) for one in outcomes]
-    if not any(one.repeats for one in kept):
+    kept = [replace(outcome, repeats=tuple(repeat for repeat in outcome.repeats if repeat in repeats)) for outcome in outcomes]
+    if not any(outcome.repeats for outcome in kept):
         raise InputError(f"--repeats: cell {name!r} has none of the repeats that were asked for")
-    return tuple(sorted((one for one in kept if one.repeats), key=lambda one: (-len(one.repeats), one.repeats[0])))
+    return tuple(
+        sorted(
+            (outcome for outcome in kept if outcome.repeats), key=lambda outcome: (-len(outcome.repeats), outcome.repeats[0])
+        )
+    )
 
 
 def shape_of(type_name: str) -> Shape:
@@ -376,22 +380,22 @@ def _marks(cell: CellTrace, repeats: Collection[int] | None) -> tuple[Mark, ...]
 
 
 def _monitor(trace: MonitorTrace, outcomes: tuple[Outcome, ...], shown: NDArray[np.int64]) -> ViewMonitor:
-    found = {one.repeat: one for one in trace.verdicts}
+    found = {verdict.repeat: verdict for verdict in trace.verdicts}
     # Repeats of one outcome are equal to the bit: the first speaks for all.
     firsts = [found.get(outcome.repeats[0]) for outcome in outcomes]
     judged = [
-        (len(outcome.repeats), one)
-        for outcome, one in zip(outcomes, firsts, strict=True)
-        if one is not None and one.passes is not None
+        (len(outcome.repeats), verdict)
+        for outcome, verdict in zip(outcomes, firsts, strict=True)
+        if verdict is not None and verdict.passes is not None
     ]
-    worst = min((one for _, one in judged), key=lambda one: (one.margin, one.repeat), default=None)
+    worst = min((verdict for _, verdict in judged), key=lambda verdict: (verdict.margin, verdict.repeat), default=None)
     return ViewMonitor(
         name=_short(trace.name),
         source=_short(trace.source),
         unit=_short(trace.unit),
-        passes=sum(count for count, one in judged if one.passes),
-        fails=sum(count for count, one in judged if not one.passes),
-        verdicts=tuple(None if one is None else one.passes for one in firsts),
+        passes=sum(count for count, verdict in judged if verdict.passes),
+        fails=sum(count for count, verdict in judged if not verdict.passes),
+        verdicts=tuple(None if verdict is None else verdict.passes for verdict in firsts),
         worst_tick=None if worst is None else worst.tick,
         worst_margin=None if worst is None or not np.isfinite(worst.margin) else worst.margin,
         why_not=_short(trace.not_applicable),

@@ -425,8 +425,8 @@ def batch(value: object) -> tuple[BatchCommand, ...]:
             raise WireError(
                 f"at most {_LIMITS.batch_commands} commands were wanted, those behind others included, but more came"
             )
-        for one in level:
-            match one:
+        for entry in level:
+            match entry:
                 case [[0, [_, _, _, _, _, after]]]:
                     todo.append(after)
     return _commands(value)

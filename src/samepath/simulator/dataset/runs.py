@@ -166,7 +166,7 @@ def record_together(
     gatherers = {name: _gatherer(name) for name in dict.fromkeys(asked.renderer for asked, _ in recordings)}
     told_of, lock = [0] * len(recordings), threading.Lock()
 
-    def one(number: int) -> RecordingResult:
+    def record_numbered(number: int) -> RecordingResult:
         asked, folder = recordings[number]
 
         def told(tick: int, frames: int) -> None:
@@ -184,7 +184,7 @@ def record_together(
 
     try:
         with ThreadPoolExecutor(at_once, "samepath-record") as pool:
-            running = [pool.submit(one, number) for number in range(len(recordings))]
+            running = [pool.submit(record_numbered, number) for number in range(len(recordings))]
             # In their order, so that of several that fail it is always the first that is told of.
             return [each.result() for each in running]
     finally:

@@ -145,7 +145,7 @@ class Physics:
         """
         old = self._world.colliders
         self._world = rapier3d.PhysicsWorld(gravity=(0.0, 0.0, -GRAVITY_MPS2))
-        for handle in sorted(old.handles(), key=lambda one: one.index):
+        for handle in sorted(old.handles(), key=lambda handle: handle.index):
             fixed = old[handle]
             again = rapier3d.Collider.new(fixed.shape).position(fixed.position).friction(fixed.friction)
             self._world.add_collider(again.user_data(int(fixed.user_data)).enabled(fixed.is_enabled))

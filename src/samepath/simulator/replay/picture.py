@@ -59,7 +59,7 @@ def scene_of(simulation: "Simulation") -> "RenderScene":
             return Lamp(0)
         return (Lamp.BRAKE if command.brake > 0.0 else Lamp(0)) | (Lamp.REVERSE if command.reverse else Lamp(0))
 
-    looks = [ActorAppearance(one.id, one.type, world.state(one.id).pose, lamps=lamps(one.id)) for one in world.actors]
+    looks = [ActorAppearance(actor.id, actor.type, world.state(actor.id).pose, lamps=lamps(actor.id)) for actor in world.actors]
     return scene_builder_of(load_map(world.place), boxes_of(simulation.scenario)).scene(looks, tick=world.tick_count)
 
 
@@ -104,12 +104,12 @@ def _pose_of(replay: Replay, on: int | Pose | None) -> Pose:
 def followed(replay: Replay) -> ReplayActor | None:
     """Whom the camera follows unless told otherwise: the first vehicle, or else the first of all."""
     actors = replay.actors
-    return next((one for one in actors if one.type.startswith("vehicle.")), actors[0] if actors else None)
+    return next((actor for actor in actors if actor.type.startswith("vehicle.")), actors[0] if actors else None)
 
 
 def above(replay: Replay) -> Image.Image:
     """Draw everybody from above, with their numbers; north of CARLA's frame (x) is to the right, y downwards."""
-    places = [one.state.pose for one in replay.actors] or [Pose()]
+    places = [actor.state.pose for actor in replay.actors] or [Pose()]
     xs, ys = [pose.x_m for pose in places], [pose.y_m for pose in places]
     side_m = max(_LEAST_M, max(xs) - min(xs) + 2 * _MARGIN_M, max(ys) - min(ys) + 2 * _MARGIN_M)
     x_m, y_m = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
@@ -124,18 +124,18 @@ def above(replay: Replay) -> Image.Image:
     def at(x: float, y: float) -> tuple[float, float]:
         return _ABOVE_PX / 2 + (x - x_m) * per_m, _ABOVE_PX / 2 + (y - y_m) * per_m
 
-    for one in replay.actors:
-        pen.polygon([at(*corner) for corner in _outline(one)], outline=_MARK)
-        x, y = at(one.state.pose.x_m, one.state.pose.y_m)
-        pen.text((x + 8, y - 14), str(one.id), fill=_MARK)
+    for actor in replay.actors:
+        pen.polygon([at(*corner) for corner in _outline(actor)], outline=_MARK)
+        x, y = at(actor.state.pose.x_m, actor.state.pose.y_m)
+        pen.text((x + 8, y - 14), str(actor.id), fill=_MARK)
     bar_m = 10.0
     pen.line([(16, _ABOVE_PX - 16), (16 + bar_m * per_m, _ABOVE_PX - 16)], fill=_INK, width=3)
     pen.text((16, _ABOVE_PX - 34), f"{bar_m:g} m", fill=_INK)
     return sheet
 
 
-def _outline(one: ReplayActor) -> list[tuple[float, float]]:
-    kind, pose = actor_type(one.type), one.state.pose
+def _outline(actor: ReplayActor) -> list[tuple[float, float]]:
+    kind, pose = actor_type(actor.type), actor.state.pose
     if isinstance(kind, VehicleType):
         along, across = kind.length_m / 2, kind.width_m / 2
     else:
@@ -153,11 +153,11 @@ def write(replay: Replay, path: Path, on: int | Pose | None = None) -> Path:
     if replay.world.place != "flat" and replay.actors:
         pictures.append(("from a camera", Image.fromarray(seen_from(replay, on, (960, _ABOVE_PX), 90.0, None))))
     if path.suffix == ".png":
-        sheet = Image.new("RGB", (sum(one.width for _, one in pictures), _ABOVE_PX), _SHEET)
+        sheet = Image.new("RGB", (sum(picture.width for _, picture in pictures), _ABOVE_PX), _SHEET)
         left = 0
-        for _, one in pictures:
-            sheet.paste(one, (left, 0))
-            left += one.width
+        for _, picture in pictures:
+            sheet.paste(picture, (left, 0))
+            left += picture.width
         write_bytes_atomically(path, _png(sheet))
     else:
         write_text_atomically(path, _page(replay, pictures))
@@ -172,9 +172,9 @@ def _png(image: Image.Image) -> bytes:
 
 def _page(replay: Replay, pictures: list[tuple[str, Image.Image]]) -> str:
     figures = "".join(
-        f'<figure><img alt="{name}" src="data:image/png;base64,{base64.b64encode(_png(one)).decode()}">'
+        f'<figure><img alt="{name}" src="data:image/png;base64,{base64.b64encode(_png(picture)).decode()}">'
         f"<figcaption>{name}</figcaption></figure>"
-        for name, one in pictures
+        for name, picture in pictures
     )
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in actor_rows(replay))
     heads = "".join(f"<th>{name}</th>" for name in ACTOR_COLUMNS)
@@ -197,11 +197,11 @@ ACTOR_COLUMNS: Final = ("actor", "type", "x m", "y m", "yaw deg", "speed m/s", "
 def actor_rows(replay: Replay) -> list[tuple[str, ...]]:
     """Return who is there in words, one row each."""
     found: list[tuple[str, ...]] = []
-    for one in replay.actors:
-        pose, velocity = one.state.pose, one.state.velocity_mps
+    for actor in replay.actors:
+        pose, velocity = actor.state.pose, actor.state.velocity_mps
         speed_mps = float(np.hypot(velocity.x, velocity.y))
         numbers = f"{pose.x_m:.3f}", f"{pose.y_m:.3f}", f"{pose.yaw_deg:.2f}", f"{speed_mps:.3f}"
-        found.append((str(one.id), one.type, *numbers, command_words(one.command)))
+        found.append((str(actor.id), actor.type, *numbers, command_words(actor.command)))
     return found
 
 

@@ -97,11 +97,11 @@ class Replay(ABC):
     def actors(self) -> tuple[ReplayActor, ...]:
         """Everybody who is there, by id."""
         commands, states = self._commands(), self.world.states()
-        return tuple(ReplayActor(one.id, one.type, states[one.id], commands.get(one.id)) for one in self.world.actors)
+        return tuple(ReplayActor(actor.id, actor.type, states[actor.id], commands.get(actor.id)) for actor in self.world.actors)
 
     def actor(self, number: int) -> ReplayActor:
         """One of them; who is not there is refused with those who are."""
-        found = {one.id: one for one in self.actors}
+        found = {actor.id: actor for actor in self.actors}
         if number not in found:
             here = ", ".join(map(str, found)) or "nobody"
             raise InputError(f"actor {number} is not there after step {self.position}; there are: {here}")

@@ -43,7 +43,7 @@ def render(views: Sequence[SceneCamera], renderer: str | Renderer = "auto") -> l
     try:
         groups = _groups(views)
         asked = [(scene, [views[k][1] for k in numbers]) for scene, numbers in groups]
-        drawn = made.render_worlds(asked) if isinstance(made, WorldsRenderer) else [made.render(*one) for one in asked]
+        drawn = made.render_worlds(asked) if isinstance(made, WorldsRenderer) else [made.render(*request) for request in asked]
         found: list[CameraFrame | None] = [None] * len(views)
         for (_, numbers), frames in zip(groups, drawn, strict=True):
             for number, frame in zip(numbers, frames, strict=True):

@@ -49,8 +49,8 @@ AWARENESS: Final[Mapping[str, NumberAttribute | FlagAttribute]] = MappingProxyTy
         "gen_cam_min": NumberAttribute(0.1, 0.0, 3600.0, "s"),
         "gen_cam_max": NumberAttribute(1.0, 0.0, 3600.0, "s"),
         "fixed_rate": FlagAttribute(default=False),
-        **{f"noise_{one}_{kind}": NumberAttribute(0.0, -1e6 if kind == "bias" else 0.0, 1e6)
-           for one in ("lat", "lon", "alt", "head", "yawrate") for kind in ("stddev", "bias")},
+        **{f"noise_{quantity}_{kind}": NumberAttribute(0.0, -1e6 if kind == "bias" else 0.0, 1e6)
+           for quantity in ("lat", "lon", "alt", "head", "yawrate") for kind in ("stddev", "bias")},
         **{f"noise_accel_stddev_{axis}": NumberAttribute(0.0, 0.0, 1e6, "m/s²") for axis in _AXES},
         "noise_vel_stddev_x": NumberAttribute(0.0, 0.0, 1e6, "m/s"),
         "noise_seed": NumberAttribute(0, -(2.0**53), 2.0**53, whole=True),
@@ -107,19 +107,24 @@ class RadioSensor(ABC):
             arrival_s, self._busy_s = self.radio.arrives_s(now_s, self._busy_s, sent.air_bytes, lost, late)
             if arrival_s is not None:
                 self._waiting.append((arrival_s, power_dbm, sent.message))
-        here = [one for one in self._waiting if one[0] <= now_s + _ROUNDING_S]
-        self._waiting = [one for one in self._waiting if one[0] > now_s + _ROUNDING_S][-WAITING_MAX:]
+        here = [arrival for arrival in self._waiting if arrival[0] <= now_s + _ROUNDING_S]
+        self._waiting = [arrival for arrival in self._waiting if arrival[0] > now_s + _ROUNDING_S][-WAITING_MAX:]
         # By arrival; those that arrive together in the order of their senders' ids, in which they were taken up.
-        self._heard = [(power_dbm, message) for _, power_dbm, message in sorted(here, key=lambda one: one[0])]
+        self._heard = [(power_dbm, message) for _, power_dbm, message in sorted(here, key=lambda arrival: arrival[0])]
 
     def follow(self, context: SensorContext) -> None:  # noqa: B027 - no kind has more to do
         """Nothing: :func:`exchange` has done it, for all of them together."""
 
     def measure(self, _: SensorContext) -> list[bytes]:
-        return [b"".join(v2x.heard(*one) for one in self._heard)] if self._heard else []
+        return [b"".join(v2x.heard(*message) for message in self._heard)] if self._heard else []
 
     def state(self) -> list[Any]:
-        return [self._count, self._busy_s, [list(one) for one in self._waiting], [list(one) for one in self._heard]]
+        return [
+            self._count,
+            self._busy_s,
+            [list(arrival) for arrival in self._waiting],
+            [list(message) for message in self._heard],
+        ]
 
     def restore(self, data: list[Any]) -> None:
         self._count, self._busy_s, waiting, heard = data

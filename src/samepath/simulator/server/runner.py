@@ -479,7 +479,9 @@ class FairQueue:
             return
         if isinstance(event, StopRequested):
             self._stop = event, at_s
-        elif isinstance(event, NodeLeft) and (left := [at for one, at in self._waiting.items() if one.home == event.home]):
+        elif isinstance(event, NodeLeft) and (
+            left := [at for caller, at in self._waiting.items() if caller.home == event.home]
+        ):
             for calls in left:
                 calls.append((event, at_s))
         elif not isinstance(event, Call | CallerGone):

@@ -247,15 +247,15 @@ class CardDevice:
         into: tuple[int, ...],
     ) -> _Plan:
         """Put all that is new at this tick into one piece of memory, which goes to the card in one copy."""
-        moving = _together([one.moving for one in worlds])
-        beams = _one([one.shade.beams for one in worlds])
-        numbers = _one([one.shade.numbers[None] for one in worlds])
+        moving = _together([scene.moving for scene in worlds])
+        beams = _one([scene.shade.beams for scene in worlds])
+        numbers = _one([scene.shade.numbers[None] for scene in worlds])
         jobs = self._jobs_of(views, world, worlds)
         layout = self._layout_of(slot, worlds, views, beams, jobs, out)
         given = (*views, numbers, beams, *moving)
         for to, array in zip(layout.to[:_RECORDS], given, strict=True):
             to[...] = array
-        dark = [one.shade.glow.size for one in worlds if len(one.shade.beams)]
+        dark = [scene.shade.glow.size for scene in worlds if len(scene.shade.beams)]
 
         def fill(records: I64) -> None:
             count = len(worlds)
@@ -279,7 +279,7 @@ class CardDevice:
         records = self._store.records_of(worlds, fill)
         layout.to[_RECORDS][:] = records
         return _Plan(
-            records, jobs, layout, max([one.instances for one in worlds]), max([one.rows for one in worlds]),
+            records, jobs, layout, max([scene.instances for scene in worlds]), max([scene.rows for scene in worlds]),
             max(dark, default=0), bool((numbers[:, SHADOWS] > 0.0).any()), bool((numbers[:, RAIN] > 0.0).any()),
             bool((views.vignette > 0.0).any()), bool((views.size[:, 2] > 1).any()), into or layout.out_at,
         )  # fmt: skip
@@ -294,7 +294,7 @@ class CardDevice:
         out: Outputs,
     ) -> _Layout:
         """Where everything lies; jobs, moves and zeros are there already when this returns."""
-        counts = tuple([len(one.moving.mesh) for one in worlds])
+        counts = tuple([len(scene.moving.mesh) for scene in worlds])
         cameras, slices = len(views.focal), len(jobs.slices)
         sizes = tuple([array.nbytes for array in out])
         # The jobs themselves, not an equal list: they are kept as long as cameras stay what they are.
@@ -322,7 +322,7 @@ class CardDevice:
         ]
         at = [tick + start for start in starts]
         moves = to[_MOVES].reshape(len(counts), len(INSTANCE_BYTES), 3)
-        fixed = np.array([len(one.kept.fixed.mesh) for one in worlds], np.int64)[:, None]
+        fixed = np.array([len(scene.kept.fixed.mesh) for scene in worlds], np.int64)[:, None]
         each, count = np.array(INSTANCE_BYTES), np.array(counts, np.int64)[:, None]
         first = len(views) + 2
         moves[:, :, 0] = self._store.instances_at[: len(counts)] + fixed * each
@@ -412,8 +412,8 @@ class CardDevice:
             memory["fine"].reserve(4 * max([part.fine for part in slices], default=1)),
             memory["larges"].reserve(LARGE_BYTES * pieces), memory["pieces"].reserve(PIECE_BYTES * pieces),
         )  # fmt: skip
-        one, moves = plan.records[0].tobytes(), plan.worlds * len(INSTANCE_BYTES)
-        return _WorkRecord(one, at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], moves, self._pieces)
+        world_record, moves = plan.records[0].tobytes(), plan.worlds * len(INSTANCE_BYTES)
+        return _WorkRecord(world_record, at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], moves, self._pieces)
 
 
 # Where in what is uploaded: cameras, numbers, beams and instances come first.
@@ -429,7 +429,7 @@ _INSTANCE_SHAPES: Final[tuple[tuple[int, ...], ...]] = (
 class _WorkRecord:
     """``Work`` of kernels.h, for one slice of a tick after the other."""
 
-    one: bytes
+    world_record: bytes
     worlds: int
     jobs: int
     lists: tuple[int, ...]
@@ -440,7 +440,7 @@ class _WorkRecord:
 
     def __call__(self, part: Slice, number: int) -> bytes:
         """The record of the slice with a number."""
-        return self.one + WORK.pack(
+        return self.world_record + WORK.pack(
             self.worlds, self.jobs + JOB_BYTES * part.first_job, *self.lists, self.counts + 8 * _COUNTS * number, self.moves,
             part.jobs, part.first_world, part.worlds, self.moves_count, part.keys, self.pieces,
         )  # fmt: skip
