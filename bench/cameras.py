@@ -111,9 +111,9 @@ def _speeds(figures: dict[str, object]) -> bool:
             found[name] = measure(Others(scene, tuple(poses), SIZES))
         except Exception as error:  # whatever keeps another renderer from running is its row
             absent.append([name, *[""] * 3, f"skipped: {type(error).__name__}: {str(error)[:60]}"])
-    rows = [[name, *(f"{one:.0f}" if one else "" for one in speeds)] for name, speeds in found.items()]
+    rows = [[name, *(f"{speed:.0f}" if speed else "" for speed in speeds)] for name, speeds in found.items()]
     rows.extend(absent)
-    rows.append([CARLA[0], *(f"{one:.0f}" if one else "" for one in CARLA[1])])
+    rows.append([CARLA[0], *(f"{speed:.0f}" if speed else "" for speed in CARLA[1])])
     title = f"images/s on one core: colour, depth, labels; 40 cameras, 40 cars, {count} triangles"
     show(title, ["renderer", *(f"{w} x {h}" for w, h in SIZES)], rows)
     ours = found["samepath"]
@@ -121,13 +121,13 @@ def _speeds(figures: dict[str, object]) -> bool:
     checks = [
         [
             f"{w} x {h}",
-            f"{one:.0f}",
+            f"{speed:.0f}",
             f"{aim:.0f}",
-            f"{one / rival:.1f}x" if rival else "",
-            verdict(met=one >= aim and one > rival),
+            f"{speed / rival:.1f}x" if rival else "",
+            verdict(met=speed >= aim and speed > rival),
         ]
-        for (w, h), one, aim, rival in zip(SIZES, ours, AIMS, best, strict=True)
-        if one is not None
+        for (w, h), speed, aim, rival in zip(SIZES, ours, AIMS, best, strict=True)
+        if speed is not None
     ]
     show("aims", ["size", "images/s", "aim", "of the best of the others", ""], checks)
     figures["images_per_s"], figures["triangles"], figures["skipped"] = found, count, [row[0] for row in absent]

@@ -123,22 +123,22 @@ def judge_sources(cells: list[tuple[str, ...]], repeats: int = REPEATS) -> list[
             explained = explain_cell(cell)
             if not explained.partings:
                 found.append(Judged(" + ".join(names), Cause(explained.cause), frozenset({Cause.NONE})))
-            found += [Judged(" + ".join(names), one.cause.cause, truth_of(cell, names, one)) for one in explained.partings]
+            found += [Judged(" + ".join(names), fork.cause.cause, truth_of(cell, names, fork)) for fork in explained.partings]
     return found
 
 
-def truth_of(cell: CellTrace, names: tuple[str, ...], one: ExplainedParting) -> frozenset[Cause]:
+def truth_of(cell: CellTrace, names: tuple[str, ...], fork: ExplainedParting) -> frozenset[Cause]:
     """Play the first run again with one kind of input from the second: whatever parts it there is the truth."""
-    a, b = one.parting.a, one.parting.b
+    a, b = fork.parting.a, fork.parting.b
     log_a, log_b = cell.inputs(a), cell.inputs(b)
     if log_a is None or log_b is None:
         raise RuntimeError("what went into a run of our own world was not taken down")
-    window = window_of(cell.header, one.parting, log_a, log_b)
+    window = window_of(cell.header, fork.parting, log_a, log_b)
     run_a = cell.load(a)
-    if _parts_there(cell, names, run_a, log_a, one.parting):
+    if _parts_there(cell, names, run_a, log_a, fork.parting):
         raise RuntimeError(f"{names}: repeat {a} does not come back from its own inputs: no counterfactual would mean anything")
     acting = [
-        kind for kind in InputKind if _parts_there(cell, names, run_a, _mixed(log_a, log_b, kind, window.last), one.parting)
+        kind for kind in InputKind if _parts_there(cell, names, run_a, _mixed(log_a, log_b, kind, window.last), fork.parting)
     ]
     if not acting:
         return frozenset({Cause.SIMULATOR})
@@ -156,7 +156,7 @@ def _pushed(log_a: InputLog, log_b: InputLog, last: int) -> set[Cause]:
 
 def _mixed(log_a: InputLog, log_b: InputLog, kind: InputKind, last: int) -> InputLog:
     """The inputs of one run with one kind of them, up to a step, from the other."""
-    ranks = {one: rank for rank, one in enumerate(InputKind)}
+    ranks = {listed_kind: rank for rank, listed_kind in enumerate(InputKind)}
     kept = [entry for entry in log_a if entry.kind is not kind or entry.step > last]
     taken = [entry for entry in log_b if entry.kind is kind and entry.step <= last]
     return InputLog(sorted([*kept, *taken], key=lambda entry: (entry.step, ranks[entry.kind])), log_a.covers, log_a.step_s)
@@ -185,7 +185,7 @@ def judge_controls() -> list[Judged]:
         repeats = [137, 0, 1, 2, 3, 7]
         cell = cell_of(name, "crossing", {}, repeats)
         explained = explain_cell(cell)
-        said = [one.cause.cause for one in explained.partings] or [Cause(explained.cause)]
+        said = [fork.cause.cause for fork in explained.partings] or [Cause(explained.cause)]
         found += [Judged(name, cause, frozenset({truth})) for cause in said]
     return found
 
@@ -226,7 +226,7 @@ def judge_controllers() -> list[Judged]:
     found = []
     for wrong, truth in (("controller", Cause.COMMAND_VALUE), ("sensor", Cause.SENSOR_DATA)):
         explained = explain_cell(cell_of(f"a {wrong} that is noisy", "straight", {}, range(4), own=SeeingCar(wrong)))
-        found += [Judged(f"a {wrong} that is noisy", one.cause.cause, frozenset({truth})) for one in explained.partings]
+        found += [Judged(f"a {wrong} that is noisy", fork.cause.cause, frozenset({truth})) for fork in explained.partings]
     return found
 
 
@@ -238,7 +238,7 @@ def judge_engines() -> list[Judged]:
             if simulator.unavailable(settings):
                 continue
         explained = explain_cell(cell_of(name, "table1-test2", settings, range(3), duration_s=4.0))
-        said = [one.cause.cause for one in explained.partings] or [Cause(explained.cause)]
+        said = [fork.cause.cause for fork in explained.partings] or [Cause(explained.cause)]
         # On a quick machine every frame may be in time: then nothing differs, and that is right.
         allowed = frozenset(truth | ({Cause.NONE} if not explained.partings else set()))
         found += [Judged(f"{name} {settings.get('mode', '')}".strip(), cause, allowed) for cause in said]
@@ -269,22 +269,22 @@ def cell_of(
 def main() -> bool:
     """Judge all and write the confusion matrix."""
     judged = [*judge_sources(source_names()), *judge_controls(), *judge_controllers(), *judge_engines()]
-    wrong = [one for one in judged if not one.right]
+    wrong = [case for case in judged if not case.right]
     rows = []
-    for what in dict.fromkeys(one.what for one in judged):
-        mine = [one for one in judged if one.what == what]
-        said = Counter(one.said.value for one in mine)
-        truth = sorted({cause.value for one in mine for cause in one.truth})
-        told, right = ", ".join(f"{cause} {count}" for cause, count in said.items()), sum(one.right for one in mine)
+    for what in dict.fromkeys(case.what for case in judged):
+        mine = [case for case in judged if case.what == what]
+        said = Counter(case.said.value for case in mine)
+        truth = sorted({cause.value for case in mine for cause in case.truth})
+        told, right = ", ".join(f"{cause} {count}" for cause, count in said.items()), sum(case.right for case in mine)
         rows.append([what, ", ".join(truth), told, f"{right} of {len(mine)}", verdict(met=right == len(mine))])
     show("causes", ["what", "truth", "said", "right", "aim"], rows)
     matrix = Counter(
-        (min(one.truth, key=lambda cause: (cause is not one.said, cause.value)).value, one.said.value) for one in judged
+        (min(case.truth, key=lambda cause: (cause is not case.said, cause.value)).value, case.said.value) for case in judged
     )
     figures = {
         "partings": len(judged),
         "right": len(judged) - len(wrong),
-        "unknown": sum(one.said is Cause.UNKNOWN for one in judged),
+        "unknown": sum(case.said is Cause.UNKNOWN for case in judged),
         "matrix": [{"truth": truth, "said": said, "count": count} for (truth, said), count in sorted(matrix.items())],
         "rows": [dict(zip(("what", "truth", "said", "right"), row[:4], strict=True)) for row in rows],
     }

@@ -45,17 +45,17 @@ WARM_UP = 70  # beyond the tick after which costs are measured again
 
 def main() -> bool:
     """Measure what is asked for; return whether the aims were met."""
-    chosen = [one for one in os.environ.get("SAMEPATH_BENCH_CLUSTER", "").split(",") if one] or list(ALWAYS)
+    chosen = [part for part in os.environ.get("SAMEPATH_BENCH_CLUSTER", "").split(",") if part] or list(ALWAYS)
     return run(chosen)
 
 
 def run(chosen: Sequence[str]) -> bool:
     """Measure these parts."""
-    unknown = [one for one in chosen if one not in PARTS]
+    unknown = [part for part in chosen if part not in PARTS]
     if unknown:
         sys.exit(f"unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
     figures: dict[str, Any] = {"cores": len(os.sched_getaffinity(0)), "cars": CARS}
-    met = [PARTS[one](figures) for one in chosen]
+    met = [PARTS[part](figures) for part in chosen]
     save("cluster" if list(chosen) == list(ALWAYS) else f"cluster-{'-'.join(chosen)}", figures)
     return all(met)
 
@@ -75,14 +75,14 @@ def overhead(figures: dict[str, Any]) -> bool:
                 rig.tick(WARM_UP)
                 rounds = [rig.tick(ROUND_TICKS) for _ in range(ROUNDS)]
                 state_bytes = len(rig.main.shell.last_state)
-                one = _overhead(count, size, rounds) | {"local_ms": _local_ms(rig)}
-                found.append(one)
+                measured = _overhead(count, size, rounds) | {"local_ms": _local_ms(rig)}
+                found.append(measured)
                 rows.append(
                     [
                         _size(size),
                         str(count),
                         *(
-                            f"{one[name]:.2f}"
+                            f"{measured[name]:.2f}"
                             for name in ("local_ms", "work_ms", "slowest_ms", "overhead_ms", "median_ms", "p99_ms")
                         ),
                     ]
@@ -94,7 +94,7 @@ def overhead(figures: dict[str, Any]) -> bool:
     cores = len(os.sched_getaffinity(0))
     # With fewer cores than processes nodes wait for one another: then only pictures that cost nothing show what a tick costs.
     size, aim_ms = (SMALL, OVERHEAD_AIM_MS) if cores > max(OVERHEAD_NODES) else (TINY, OVERHEAD_AIM_CROWDED_MS)
-    eight = next(one for one in found if one["nodes"] == max(OVERHEAD_NODES) and one["size"] == _size(size))
+    eight = next(measured for measured in found if measured["nodes"] == max(OVERHEAD_NODES) and measured["size"] == _size(size))
     met = eight["overhead_ms"] < aim_ms
     print(
         f"{eight['nodes']} nodes on {cores} cores, {eight['size']}, a state of {state_bytes} bytes: "
@@ -105,15 +105,15 @@ def overhead(figures: dict[str, Any]) -> bool:
 
 
 def _overhead(count: int, size: tuple[int, int], rounds: Sequence[Sequence[Tick]]) -> dict[str, Any]:
-    every = sorted(one.overhead_s for ticks in rounds for one in ticks)
-    best = min(rounds, key=lambda ticks: statistics.fmean(one.overhead_s for one in ticks))
+    every = sorted(tick.overhead_s for ticks in rounds for tick in ticks)
+    best = min(rounds, key=lambda ticks: statistics.fmean(tick.overhead_s for tick in ticks))
     return {
         "nodes": count,
         "size": _size(size),
-        "drawing_nodes": max(len(one.busy_s) for one in best),
-        "work_ms": 1e3 * statistics.fmean(one.work_s for one in best),
-        "slowest_ms": 1e3 * statistics.fmean(max(one.busy_s.values()) for one in best),
-        "overhead_ms": 1e3 * statistics.fmean(one.overhead_s for one in best),
+        "drawing_nodes": max(len(tick.busy_s) for tick in best),
+        "work_ms": 1e3 * statistics.fmean(tick.work_s for tick in best),
+        "slowest_ms": 1e3 * statistics.fmean(max(tick.busy_s.values()) for tick in best),
+        "overhead_ms": 1e3 * statistics.fmean(tick.overhead_s for tick in best),
         "median_ms": 1e3 * statistics.median(every),
         "p99_ms": 1e3 * every[len(every) * 99 // 100],
     }
@@ -161,14 +161,14 @@ def scaling(figures: dict[str, Any]) -> bool:
     """As many nodes as cores against one node and its main server on one core; beside it processes that only draw."""
     cores = sorted(os.sched_getaffinity(0))
     cameras = SCALING_CAMERAS * len(cores)
-    counts = [one for one in (1, 2, 4, 8, 16, 32, 64) if one < len(cores)] + [len(cores)]
+    counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count < len(cores)] + [len(cores)]
     rows, shown = [], None
     found: list[dict[str, Any]] = []
     for count in dict.fromkeys(counts):
         with Rig([1.0] * count) as rig:
             cars = rig.fill(CARS)
             rig.cameras([cars[k % len(cars)] for k in range(cameras)], *LARGE)
-            rig.pin(set(cores[:count]), [{one} for one in cores[:count]])
+            rig.pin(set(cores[:count]), [{core} for core in cores[:count]])
             # Beyond the second tick in which costs are measured, and the next one in which sensors may move.
             rig.tick(8 if count == 1 else WARM_UP + 16)
             per_round = max(3, 40 * count // len(cores))
@@ -177,7 +177,7 @@ def scaling(figures: dict[str, Any]) -> bool:
             passed = rig.main.link.counts.passed_bytes
             away = _away(rig)
         pin(os.getpid(), set(cores))
-        work_s, median_s = _undisturbed([one.work_s for ticks in rounds for one in ticks])
+        work_s, median_s = _undisturbed([tick.work_s for ticks in rounds for tick in ticks])
         found.append(
             {
                 "nodes": count,
@@ -191,28 +191,28 @@ def scaling(figures: dict[str, Any]) -> bool:
     if shown is None:
         raise RuntimeError("a tick was wanted")
     alone = found[0]["images_per_s"]
-    drawing = _drawing_alone(shown, cores, [one["nodes"] for one in found])
-    for one in found:
-        one["efficiency"] = one["images_per_s"] / one["nodes"] / alone
-        one["drawing_efficiency"] = drawing[one["nodes"]] / one["nodes"] / drawing[1]
+    drawing = _drawing_alone(shown, cores, [point["nodes"] for point in found])
+    for point in found:
+        point["efficiency"] = point["images_per_s"] / point["nodes"] / alone
+        point["drawing_efficiency"] = drawing[point["nodes"]] / point["nodes"] / drawing[1]
         words = (
-            f"{one['work_ms']:.1f}",
-            f"{one['images_per_s']:.0f}",
-            f"{one['efficiency']:.2f}",
-            f"{one['drawing_efficiency']:.2f}",
-            str(one["cameras_drawn_elsewhere"]),
+            f"{point['work_ms']:.1f}",
+            f"{point['images_per_s']:.0f}",
+            f"{point['efficiency']:.2f}",
+            f"{point['drawing_efficiency']:.2f}",
+            str(point["cameras_drawn_elsewhere"]),
         )
-        rows.append([str(one["nodes"]), *words])
+        rows.append([str(point["nodes"]), *words])
     columns = ["nodes = cores", "tick, ms", "images/s", "efficiency", "processes that only draw", "cameras drawn elsewhere"]
     show(f"scaling: {cameras} cameras of {_size(LARGE)}, everything on so many cores", columns, rows)
     met = True
-    for one in found[1:]:
-        aim = next(aim for most, aim in SCALING_AIMS.items() if one["nodes"] <= most)
-        met &= one["efficiency"] >= aim
+    for point in found[1:]:
+        aim = next(aim for most, aim in SCALING_AIMS.items() if point["nodes"] <= most)
+        met &= point["efficiency"] >= aim
         print(
-            f"{one['nodes']} nodes on {one['nodes']} cores: efficiency {one['efficiency']:.2f}, "
-            f"aim {aim:g}: {verdict(met=one['efficiency'] >= aim)}; "
-            f"processes that only draw reach {one['drawing_efficiency']:.2f} on this machine"
+            f"{point['nodes']} nodes on {point['nodes']} cores: efficiency {point['efficiency']:.2f}, "
+            f"aim {aim:g}: {verdict(met=point['efficiency'] >= aim)}; "
+            f"processes that only draw reach {point['drawing_efficiency']:.2f} on this machine"
         )
     aims = {str(most): aim for most, aim in SCALING_AIMS.items()}
     figures["scaling"] = {"cameras": cameras, "size": _size(LARGE), "nodes": found, "aims_up_to_nodes": aims}
@@ -224,7 +224,7 @@ def _away(rig: Rig) -> int:
     if rig.shown is None:
         return 0
     where, listened = rig.main.shell.state.balance.where, rig.main.episode.connections.subscriptions
-    return sum(listened.homes(one.stream) != (where.get(one.sensor),) for one in rig.shown[1])
+    return sum(listened.homes(request.stream) != (where.get(request.sensor),) for request in rig.shown[1])
 
 
 def _drawing_alone(
@@ -242,15 +242,15 @@ def _drawing_alone(
                 subprocess.Popen([*command, str(core)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 for core in cores[:count]
             ]
-            for one in workers:
-                _line(one)  # it is ready
-            for one in workers:
-                if one.stdin is not None:
-                    one.stdin.write("go\n")
-                    one.stdin.flush()
-            rates[count] = sum(float(_line(one)) for one in workers)
-            for one in workers:
-                one.communicate()
+            for worker in workers:
+                _line(worker)  # it is ready
+            for worker in workers:
+                if worker.stdin is not None:
+                    worker.stdin.write("go\n")
+                    worker.stdin.flush()
+            rates[count] = sum(float(_line(worker)) for worker in workers)
+            for worker in workers:
+                worker.communicate()
     return rates
 
 
@@ -288,16 +288,16 @@ def balance(figures: dict[str, Any]) -> bool:
             rig.tick(WARM_UP)
             rounds = [rig.tick(25) for _ in range(4)]
             placed = list(rig.main.shell.state.balance.where.values())
-            shares = [placed.count(one.number) for one in rig.members()]
-        work_s, _ = _undisturbed([one.work_s for ticks in rounds for one in ticks])
+            shares = [placed.count(member.number) for member in rig.members()]
+        work_s, _ = _undisturbed([tick.work_s for ticks in rounds for tick in ticks])
         rates[policy] = {"images_per_s": BALANCE_CAMERAS / work_s, "work_ms": 1e3 * work_s, "cameras_by_node": shares}
     gain = rates["measured"]["images_per_s"] / rates["round-robin"]["images_per_s"]
     met = gain >= BALANCE_AIM
     rows = [
-        [name, f"{one['work_ms']:.1f}", f"{one['images_per_s']:.0f}", " ".join(map(str, one["cameras_by_node"]))]
-        for name, one in rates.items()
+        [name, f"{measured['work_ms']:.1f}", f"{measured['images_per_s']:.0f}", " ".join(map(str, measured["cameras_by_node"]))]
+        for name, measured in rates.items()
     ]
-    words = ", ".join(f"{one:g}" for one in HANDICAPS)
+    words = ", ".join(f"{handicap:g}" for handicap in HANDICAPS)
     show(
         f"{BALANCE_CAMERAS} cameras of {_size(MIDDLE)}, four nodes slowed down by {words}",
         ["shared out", "tick, ms", "images/s", "cameras by node"],
@@ -323,7 +323,7 @@ def kills(figures: dict[str, Any]) -> bool:
         for number in range(KILLS + FREEZES):
             sign = signal.SIGKILL if number < KILLS else signal.SIGSTOP
             rig.wait_for(KILL_NODES)
-            usual_s = statistics.median(one.work_s for one in rig.tick(20))
+            usual_s = statistics.median(tick.work_s for tick in rig.tick(20))
             tick_ms.append(1e3 * usual_s)
             members = rig.members()
             victim = members[number % len(members)]
@@ -334,7 +334,7 @@ def kills(figures: dict[str, Any]) -> bool:
                 _end(victim.hello.pid)
         numbers = rig.main.counters
         lost = {"reissued": numbers.reissued, "doubled": numbers.duplicates, "desynchronised": numbers.desynchronised}
-        all_made = all(one.end_s > 0.0 for one in rig.ticks)
+        all_made = all(tick.end_s > 0.0 for tick in rig.ticks)
     rows = [
         [name, str(len(values)), f"{statistics.median(values):.2f}", f"{max(values):.2f}"] for name, values in found.items()
     ]

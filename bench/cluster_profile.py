@@ -98,7 +98,7 @@ class Watch:
 def profile(figures: dict[str, Any]) -> bool:
     """Measure and show; there is no aim here."""
     cores = sorted(os.sched_getaffinity(0))
-    asked = [int(one) for one in os.environ.get("SAMEPATH_BENCH_NODES", "").split(",") if one]
+    asked = [int(number) for number in os.environ.get("SAMEPATH_BENCH_NODES", "").split(",") if number]
     counts = asked or [count for count in (1, 2, 4, 8, 16) if count <= max(len(cores), 4)]
     found: list[dict[str, Any]] = []
     for size in (TINY, LARGE):
@@ -131,17 +131,17 @@ def _measured(count: int, size: tuple[int, int], cores: Sequence[int]) -> dict[s
             shared, passed = counts.shared_bytes - shared, counts.passed_bytes - passed
         pin(os.getpid(), set(cores))
         stamps = {path.stem: json.loads(path.read_text("utf-8")) for path in Path(folder).glob("*.json")}
-    ticks = [one for one in watch.ticks if one.keys() >= {"due", "sent", "end"} and one["answers"]]
+    ticks = [tick for tick in watch.ticks if tick.keys() >= {"due", "sent", "end"} and tick["answers"]]
     return {
         "nodes": count,
         "size": f"{size[0]}x{size[1]}",
         "cameras": cameras,
         "cores": len(cores),
         "ticks": len(ticks),
-        "tick_ms": _median(one["end"] - one["begin"] for one in ticks),
+        "tick_ms": _median(tick["end"] - tick["begin"] for tick in ticks),
         "main_ms": _main_ms(ticks),
-        "delivering_ms": _median(one["delivering"] for one in ticks),
-        "reading_ms": _median(one["reading"] for one in ticks),
+        "delivering_ms": _median(tick["delivering"] for tick in ticks),
+        "reading_ms": _median(tick["reading"] for tick in ticks),
         "slowest_node_ms": _node_ms(ticks, stamps, slowest=True),
         "node_ms": _node_ms(ticks, stamps, slowest=False),
         "bytes_through_memory_per_tick": shared / len(ticks),
@@ -152,10 +152,10 @@ def _measured(count: int, size: tuple[int, int], cores: Sequence[int]) -> dict[s
 
 def _main_ms(ticks: Sequence[dict[str, Any]]) -> dict[str, float]:
     rows = []
-    for one in ticks:
-        answers = [moment_s for moment_s, drew in one["answers"].values() if drew]
+    for tick in ticks:
+        answers = [moment_s for moment_s, drew in tick["answers"].values() if drew]
         first, last = min(answers), max(answers)
-        moments = (one["begin"], one["due"], one["sending"], one["sent"], first, last, one["end"])
+        moments = (tick["begin"], tick["due"], tick["sending"], tick["sent"], first, last, tick["end"])
         rows.append([after - before for before, after in pairwise(moments)])
     return dict(zip(MAIN_STEPS, (_median(column) for column in zip(*rows, strict=True)), strict=True))
 
@@ -163,12 +163,12 @@ def _main_ms(ticks: Sequence[dict[str, Any]]) -> dict[str, float]:
 def _node_ms(ticks: Sequence[dict[str, Any]], stamps: dict[str, Any], *, slowest: bool) -> dict[str, float]:
     """What nodes that drew did of a tick: all of them, or the one whose answer came last."""
     rows = []
-    for one in ticks:
-        answers = {name: moment_s for name, (moment_s, drew) in one["answers"].items() if drew}
+    for tick in ticks:
+        answers = {name: moment_s for name, (moment_s, drew) in tick["answers"].items() if drew}
         for name in [max(answers, key=lambda name: answers[name])] if slowest else answers:
-            own = stamps.get(name, {}).get(str(one["frame"]), {})
+            own = stamps.get(name, {}).get(str(tick["frame"]), {})
             if all(moment in own for moment in watched_node.MOMENTS):
-                moments = [one["sending"], *(own[moment] for moment in watched_node.MOMENTS), answers[name]]
+                moments = [tick["sending"], *(own[moment] for moment in watched_node.MOMENTS), answers[name]]
                 rows.append([after - before for before, after in pairwise(moments)])
     return dict(zip(NODE_STEPS, (_median(column) for column in zip(*rows, strict=True)), strict=True)) if rows else {}
 
@@ -204,7 +204,7 @@ def _threads_ms(before: dict[str, Any], after: dict[str, Any], ticks: int) -> li
             **dict(
                 zip(
                     ("ran_ms", "waited_ms", "wake_ups"),
-                    (sum(one[k] for one in values) / (1 if kind == "main" else nodes) for k in range(3)),
+                    (sum(spent[k] for spent in values) / (1 if kind == "main" else nodes) for k in range(3)),
                     strict=True,
                 )
             ),
@@ -221,29 +221,32 @@ def _words(steps: dict[str, float]) -> str:
     return ", ".join(f"{name} {ms:.2f}" for name, ms in steps.items())
 
 
-def _print(one: dict[str, Any]) -> None:
+def _print(measured: dict[str, Any]) -> None:
     title = (
-        f"{one['nodes']} nodes on {one['cores']} cores, {one['cameras']} cameras of {one['size']}: "
-        f"a tick of {one['tick_ms']:.2f} ms (medians of {one['ticks']} ticks)"
+        f"{measured['nodes']} nodes on {measured['cores']} cores, {measured['cameras']} cameras of {measured['size']}: "
+        f"a tick of {measured['tick_ms']:.2f} ms (medians of {measured['ticks']} ticks)"
     )
     show(
         title,
         ["who", "what takes how long, ms"],
         [
-            ["main", _words(one["main_ms"])],
-            ["main, of that", f"answers taken in {one['reading_ms']:.2f}, of that frames handed on {one['delivering_ms']:.2f}"],
-            ["the last node", _words(one["slowest_node_ms"])],
-            ["any node", _words(one["node_ms"])],
+            ["main", _words(measured["main_ms"])],
+            [
+                "main, of that",
+                f"answers taken in {measured['reading_ms']:.2f}, of that frames handed on {measured['delivering_ms']:.2f}",
+            ],
+            ["the last node", _words(measured["slowest_node_ms"])],
+            ["any node", _words(measured["node_ms"])],
             [
                 "bytes a tick",
-                f"written by nodes {one['bytes_through_memory_per_tick'] / 1e6:.2f} MB, "
-                f"read by other nodes where they lie {one['bytes_from_node_to_node_per_tick'] / 1e6:.2f} MB",
+                f"written by nodes {measured['bytes_through_memory_per_tick'] / 1e6:.2f} MB, "
+                f"read by other nodes where they lie {measured['bytes_from_node_to_node_per_tick'] / 1e6:.2f} MB",
             ],
         ],
     )
     rows = [
         [row["process"], row["thread"], f"{row['ran_ms']:.3f}", f"{row['waited_ms']:.3f}", f"{row['wake_ups']:.1f}"]
-        for row in sorted(one["threads_ms_per_tick"], key=lambda row: (row["process"] != "main", -row["ran_ms"]))
+        for row in sorted(measured["threads_ms_per_tick"], key=lambda row: (row["process"] != "main", -row["ran_ms"]))
         if row["ran_ms"] > 0.002
     ]
     show("threads, of a tick", ["process", "thread", "ran, ms", "waited for a core, ms", "put on a core"], rows)

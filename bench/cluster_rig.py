@@ -110,7 +110,7 @@ class Rig:
         """Wait until so many nodes draw."""
         end_s = SYSTEM_CLOCK.monotonic_s() + _JOIN_S
         while len(self.members()) < nodes:
-            if SYSTEM_CLOCK.monotonic_s() > end_s or any(" was refused: " in one for one in self.lines):
+            if SYSTEM_CLOCK.monotonic_s() > end_s or any(" was refused: " in line for line in self.lines):
                 raise RuntimeError(f"{nodes} nodes did not join: {self.lines[-5:]}")
             SYSTEM_CLOCK.sleep_s(0.02)
 
@@ -144,12 +144,12 @@ class Rig:
         """Put vehicles on places all over the map."""
         points = self.caller.value("get_map_info")[1]
         chosen = [points[k * len(points) // cars] for k in range(cars)]
-        return [self.caller.value("spawn_actor", described("vehicle.tesla.model3"), one)[0] for one in chosen]
+        return [self.caller.value("spawn_actor", described("vehicle.tesla.model3"), place)[0] for place in chosen]
 
     def cameras(self, cars: Sequence[int], width: int, height: int, homes: Sequence[int] = ()) -> None:
         """Put a camera on each of these vehicles, wanted by turns at these homes, or at every node."""
         size = described("sensor.camera.rgb", image_size_x=width, image_size_y=height)
-        numbers = homes or [one.number for one in self.members()]
+        numbers = homes or [member.number for member in self.members()]
         for k, car in enumerate(cars):
             record = self.caller.value("spawn_actor_with_parent", size, _MOUNT, car, 0, "")
             # Between ticks nobody else looks at the audience.
@@ -174,7 +174,7 @@ class Rig:
 def described(blueprint_id: str, **attributes: int) -> Description:
     """A blueprint with these attributes."""
     blueprint = blueprints.find(blueprint_id)
-    known = {one.id: one for one in blueprint.attributes}
+    known = {attribute.id: attribute for attribute in blueprint.attributes}
     values = tuple(AttributeValue(name, int(known[name].type), str(value)) for name, value in attributes.items())
     return Description(blueprint.uid, blueprint.id, values)
 

@@ -164,7 +164,7 @@ def main() -> bool:
     for (size, mbit), times in sorted(best.items(), key=lambda item: (item[0][1], int(item[0][0].split()[0]))):
         name = min(times, key=lambda name: times[name])
         plain_ms, ms = 1e3 * times["as it is"] / len(CAMERA_KINDS), 1e3 * times[name] / len(CAMERA_KINDS)
-        lz4_ms, zstd_ms = (1e3 * times[one] / len(CAMERA_KINDS) for one in ("lz4", "zstd 1"))
+        lz4_ms, zstd_ms = (1e3 * times[method] / len(CAMERA_KINDS) for method in ("lz4", "zstd 1"))
         cells = [f"{mbit:g} Mbit/s", size, name, f"{ms:.2f}", f"{lz4_ms:.2f}", f"{zstd_ms:.2f}", f"{plain_ms:.2f}"]
         fastest.append(cells)
     title = "ms for a frame from packing to unpacking, mean of six kinds"

@@ -73,7 +73,7 @@ def main() -> bool:
             "overhead_ratio": cost.share,
             "overhead_ratio_between": cost.between,
         }
-        between = " to ".join(f"{one:+.1%}" for one in cost.between)
+        between = " to ".join(f"{ratio:+.1%}" for ratio in cost.between)
         share = f"{cost.share:+.1%} ({between})"
         rows.append([name, f"{cost.direct_us:.1f} µs", f"{cost.adapter_us:.1f} µs", share, verdict(met=cost.share < AIM)])
     show(f"{SCENARIO}, one step of the engine", ["engine", "direct", "adapter", "overhead", f"aim: {AIM:.0%}"], rows)

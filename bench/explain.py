@@ -30,7 +30,7 @@ def main() -> bool:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "cell"
             store_repeats(path, Header("bench", name, "none", POSITION, STEP_S, simulator="bench"), _repeats(outcomes))
-            size = sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             seconds = best_s(partial(_explain, path), 1)
             before = os.times()
             explained = _explain(path)
@@ -38,7 +38,7 @@ def main() -> bool:
             cpu_s = after.user + after.system - before.user - before.system
         found = len(explained.outcomes)
         right = found == outcomes and set(explained.causes) <= {"random-stream"}
-        ticks = {one.parting.b: one.parting.tick for one in explained.partings}
+        ticks = {fork.parting.b: fork.parting.tick for fork in explained.partings}
         right = right and all(tick == _parts_at(repeat, outcomes) for repeat, tick in ticks.items())
         met = right and seconds <= AIM_S
         good = good and met

@@ -19,7 +19,7 @@ from samepath.core.errors import SamepathError
 from tests.support.faults import FaultRunSettings, Outcome, SceneSettings, run_with_faults, schedule
 
 ASKED = os.environ.get("SAMEPATH_BENCH_FAULTS", "100")
-FIRST, LAST = (int(one) for one in (ASKED if "-" in ASKED else f"1-{ASKED}").split("-"))
+FIRST, LAST = (int(number) for number in (ASKED if "-" in ASKED else f"1-{ASKED}").split("-"))
 TICKS = int(os.environ.get("SAMEPATH_BENCH_FAULT_TICKS", "500"))
 FAULTS = 8
 SCENE = SceneSettings(cameras=40, width=96, height=64)
@@ -44,7 +44,7 @@ def main() -> bool:
     """Run all ways, then all schedules; return whether every byte was the same and no frame lost, doubled or late."""
     done = _so_far()
     ways = {} if "-" in ASKED else WAYS  # the schedules of a range are compared with each other
-    trials = {name: replace(one, ticks=TICKS, scene=SCENE, timeouts=PATIENCE) for name, one in ways.items()}
+    trials = {name: replace(trial, ticks=TICKS, scene=SCENE, timeouts=PATIENCE) for name, trial in ways.items()}
     for seed in range(FIRST, LAST + 1):
         trials[f"faults {seed}"] = FaultRunSettings(
             nodes=2 + seed % 3, ticks=TICKS, scene=SCENE, timeouts=PATIENCE, listen_at_node=seed % 2 == 0,
@@ -57,27 +57,27 @@ def main() -> bool:
             SO_FAR.write_text(json.dumps({"fingerprint": fingerprint(), "done": done}, indent=1), "utf-8")
             print(f"{name}: {done[name]['digest']} {done[name]['seconds']:.0f} s {'; '.join(done[name]['faults'])}", flush=True)
     wanted = next(iter(done.values()))["digest"]
-    good = [name for name, one in done.items() if one["digest"] == wanted and not one["irregular"]]
-    rows = [[name, str(one["frames"]), verdict(met=name in good)] for name, one in done.items() if name in WAYS]
-    hurt = [one for name, one in done.items() if name not in WAYS]
+    good = [name for name, trial in done.items() if trial["digest"] == wanted and not trial["irregular"]]
+    rows = [[name, str(trial["frames"]), verdict(met=name in good)] for name, trial in done.items() if name in WAYS]
+    hurt = [trial for name, trial in done.items() if name not in WAYS]
     kinds: dict[str, int] = {}
-    for one in hurt:
-        for fault in one["faults"]:
+    for trial in hurt:
+        for fault in trial["faults"]:
             kinds[fault.partition(" ")[0]] = kinds.get(fault.partition(" ")[0], 0) + 1
     fine = sum(1 for name in good if name not in WAYS)
     words = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    rows.append([f"{len(hurt)} schedules of faults ({words})", str(sum(one["frames"] for one in hurt)), f"{fine} equal"])
+    rows.append([f"{len(hurt)} schedules of faults ({words})", str(sum(trial["frames"] for trial in hurt)), f"{fine} equal"])
     show(f"every byte of every sensor, {SCENE.cameras} cameras and others, {TICKS} ticks", ["cluster", "frames", "bytes"], rows)
     save(
         NAME,
         {
             "ticks": TICKS, "cameras": SCENE.cameras, "trials": len(done), "equal": len(good), "faults": kinds,
             "digest": wanted,
-            "frames": sum(one["frames"] for one in done.values()),
-            "reissued": sum(one["reissued"] for one in done.values()),
-            "neighbour_bytes": sum(one["neighbour_bytes"] for one in done.values()),
-            "compared_states": sum(one["compared"] for one in done.values()),
-            "desynchronised": sum(one["desynchronised"] for one in done.values()),
+            "frames": sum(trial["frames"] for trial in done.values()),
+            "reissued": sum(trial["reissued"] for trial in done.values()),
+            "neighbour_bytes": sum(trial["neighbour_bytes"] for trial in done.values()),
+            "compared_states": sum(trial["compared"] for trial in done.values()),
+            "desynchronised": sum(trial["desynchronised"] for trial in done.values()),
         },
     )  # fmt: skip
     SO_FAR.unlink(missing_ok=True)

@@ -179,11 +179,11 @@ class Fuzzer:
 
     def _description(self) -> list[object]:
         library = blueprints.library()
-        one = library[self._pick(len(library))]
+        blueprint = library[self._pick(len(library))]
         attributes = [
-            [a.id, int(a.type), self._text() if self._pick(3) == 0 else a.value] for a in one.attributes[: self._pick(6)]
+            [a.id, int(a.type), self._text() if self._pick(3) == 0 else a.value] for a in blueprint.attributes[: self._pick(6)]
         ]
-        return [one.uid, one.id, attributes]
+        return [blueprint.uid, blueprint.id, attributes]
 
     def _batch(self) -> list[object]:
         return [[[self._pick(24), self._any(2) if self._pick(2) else [self._id(), self._any(1)]]] for _ in range(self._pick(5))]

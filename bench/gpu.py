@@ -205,7 +205,7 @@ def _golden(run: Run, ours: CudaRenderer, device: CardDevice, repeats: int, name
     if isinstance(before, dict):
         found = before
     began_s = SYSTEM_CLOCK.monotonic_s()
-    for number in range(max(one["repeats"] for one in found.values()), repeats):
+    for number in range(max(tally["repeats"] for tally in found.values()), repeats):
         if SYSTEM_CLOCK.monotonic_s() - began_s > most_s:
             break
         for weather, scene in scenes.items():
@@ -215,9 +215,9 @@ def _golden(run: Run, ours: CudaRenderer, device: CardDevice, repeats: int, name
             found[weather]["equal"] += digest(ours.render(scene, views, batch)) == pinned[weather]
         run.keep(name, found, now=False)
     run.keep(name, found)
-    rows = [[weather, str(one["repeats"]), str(one["equal"])] for weather, one in found.items()]
+    rows = [[weather, str(tally["repeats"]), str(tally["equal"])] for weather, tally in found.items()]
     show(f"pinned pictures, six channels; {device.told}", ["weather", "repeats", "equal"], rows)
-    return all(one["equal"] == one["repeats"] for one in found.values())
+    return all(tally["equal"] == tally["repeats"] for tally in found.values())
 
 
 def _sensors(run: Run) -> bool:
@@ -245,18 +245,18 @@ class _Fuzz:
     def draw(self, count: int, most_s: float) -> bool:
         """Go on up to so many cameras in all, or so many seconds."""
         began_s, ours = SYSTEM_CLOCK.monotonic_s(), self._ours
-        while sum(one["cameras"] for one in self._found.values()) < count and SYSTEM_CLOCK.monotonic_s() - began_s < most_s:
+        while sum(tally["cameras"] for tally in self._found.values()) < count and SYSTEM_CLOCK.monotonic_s() - began_s < most_s:
             eyes = {weather: list(self._eyes(weather)) for weather in WEATHERS}
             groups = [(self._scenes[weather], eyes[weather]) for weather in WEATHERS]
             drawn = ours.render_worlds(groups) if self._call % 2 else [ours.render(*group) for group in groups]
             for weather, mine, (scene, asked) in zip(WEATHERS, drawn, groups, strict=True):
-                for one, other in zip(mine, self._software.render(scene, asked), strict=True):
+                for frame, other in zip(mine, self._software.render(scene, asked), strict=True):
                     self._found[weather]["cameras"] += 1
-                    self._found[weather]["differing"] += not _equal(one, other)
+                    self._found[weather]["differing"] += not _equal(frame, other)
             self._call += 1
             self._run.keep("fuzzed_cameras", self._found, now=False)
         self._run.keep("fuzzed_cameras", self._found)
-        return not any(one["differing"] for one in self._found.values())
+        return not any(tally["differing"] for tally in self._found.values())
 
     def _eyes(self, weather: str) -> Iterator[Camera]:
         count = 3 if self._run.options.emulated else FUZZED_A_CALL
@@ -265,14 +265,14 @@ class _Fuzz:
 
     def show(self) -> None:
         """Print the table."""
-        rows = [[weather, str(one["cameras"]), str(one["differing"])] for weather, one in self._found.items()]
+        rows = [[weather, str(tally["cameras"]), str(tally["differing"])] for weather, tally in self._found.items()]
         show("fuzzed cameras, against the software renderer", ["weather", "cameras", "differing"], rows)
 
 
-def _equal(one: CameraFrame, other: CameraFrame) -> bool:
+def _equal(frame: CameraFrame, other: CameraFrame) -> bool:
     """Every channel, bit by bit."""
     for name in CameraFrame.__slots__:
-        mine, theirs = getattr(one, name), getattr(other, name)
+        mine, theirs = getattr(frame, name), getattr(other, name)
         if name != "camera" and (
             (mine is None) != (theirs is None) or (mine is not None and mine.tobytes() != theirs.tobytes())
         ):
@@ -316,34 +316,34 @@ def _speeds(run: Run, ours: CudaRenderer, device: CardDevice, place: Place) -> b
         _median_s(partial(_pipelined_s, ours, device, place, place.cameras(*sizes[0], counts[0]), brings=False), WARM_S)
     for width, height in sizes:
         for count in counts:
-            one: dict[str, Any] = {"size": [width, height], "cameras": count}
-            found.append(one)
+            row: dict[str, Any] = {"size": [width, height], "cameras": count}
+            found.append(row)
             if isinstance(pcie, float):
-                one["pcie_limit"] = pcie / (PIXEL_BYTES * width * height)
+                row["pcie_limit"] = pcie / (PIXEL_BYTES * width * height)
             if count * width * height * PIXEL_BYTES > MOST_BYTES:
-                one["left_out"] = f"more than {MOST_BYTES >> 30} GiB a tick"
+                row["left_out"] = f"more than {MOST_BYTES >> 30} GiB a tick"
                 continue
             if run.left_s < LEAST_S:
-                one["left_out"] = "no time was left"
+                row["left_out"] = "no time was left"
                 continue
             eyes = place.cameras(width, height, count)
-            one["kernels"] = count / _pipelined_s(ours, device, place, eyes, brings=False)
-            one["tick"] = count / _tick_s(ours, device, place, eyes)
-            one["overlapped"] = count / _pipelined_s(ours, device, place, eyes, brings=True)
+            row["kernels"] = count / _pipelined_s(ours, device, place, eyes, brings=False)
+            row["tick"] = count / _tick_s(ours, device, place, eyes)
+            row["overlapped"] = count / _pipelined_s(ours, device, place, eyes, brings=True)
             run.keep("images_per_s", found)
-    found.sort(key=lambda one: (one["size"], one["cameras"]))
+    found.sort(key=lambda row: (row["size"], row["cameras"]))
     keys = ("kernels", "overlapped", "tick", "pcie_limit")
     rows = [
-        [f"{one['size'][0]} x {one['size'][1]}", str(one["cameras"]), *(f"{one[key]:.0f}" if key in one else "left out"
+        [f"{row['size'][0]} x {row['size'][1]}", str(row["cameras"]), *(f"{row[key]:.0f}" if key in row else "left out"
          for key in keys)]
-        for one in found
+        for row in found
     ]  # fmt: skip
     show(f"images/s: colour, depth, labels; town, 40 cars; {device.told}", ["size", "cameras", *keys], rows)
     if emulated:
         return True
-    ticks = [one.get("tick", 0.0) for one in found if one["cameras"] == 40]
-    checks = [[f"{w} x {h}", f"{one:.0f}", f"{aim:.0f}", verdict(met=one >= aim)]
-              for (w, h), one, aim in zip(SIZES, ticks, AIMS, strict=True)]  # fmt: skip
+    ticks = [row.get("tick", 0.0) for row in found if row["cameras"] == 40]
+    checks = [[f"{w} x {h}", f"{rate:.0f}", f"{aim:.0f}", verdict(met=rate >= aim)]
+              for (w, h), rate, aim in zip(SIZES, ticks, AIMS, strict=True)]  # fmt: skip
     show("a lockstep tick of 40 cameras", ["size", "images/s", "aim", ""], checks)
     return all(row[-1] == verdict(met=True) for row in checks)
 
@@ -393,10 +393,10 @@ def _worlds(run: Run, ours: CudaRenderer, place: Place) -> None:
         def apart(groups: list[Any] = groups) -> object:
             return [ours.render(*group) for group in groups]
 
-        one = {"size": [width, height], "worlds": count}
-        found.append(one | {"one_launch": count / _median_s(together), "apart": count / _median_s(apart)})
+        row = {"size": [width, height], "worlds": count}
+        found.append(row | {"one_launch": count / _median_s(together), "apart": count / _median_s(apart)})
         run.keep("worlds_images_per_s", found)
-    rows = [[str(one["worlds"]), f"{one['one_launch']:.0f}", f"{one['apart']:.0f}"] for one in found]
+    rows = [[str(row["worlds"]), f"{row['one_launch']:.0f}", f"{row['apart']:.0f}"] for row in found]
     show("images/s of a camera in each of many worlds, 180 x 120", ["worlds", "in one launch", "one after the other"], rows)
 
 
@@ -407,7 +407,7 @@ def _encoded(run: Run, ours: CudaRenderer, device: CardDevice, place: Place) -> 
         eyes = place.cameras(width, height, 40, Channel.COLOUR | Channel.DEPTH_IMAGE | Channel.LABEL_IMAGE)
         found.append({"size": [width, height], "tick": 40 / _tick_s(ours, device, place, eyes)})
         run.keep("encoded_images_per_s", found)
-    rows = [[f"{one['size'][0]} x {one['size'][1]}", f"{one['tick']:.0f}"] for one in found]
+    rows = [[f"{row['size'][0]} x {row['size'][1]}", f"{row['tick']:.0f}"] for row in found]
     show("a lockstep tick of 40 cameras, as CARLA encodes depth and labels", ["size", "images/s"], rows)
 
 
@@ -440,10 +440,10 @@ def _profile(run: Run, ours: CudaRenderer, device: CardDevice, place: Place) -> 
             "size": [width, height], "cameras": count, "kernels_us": us, "scene_us": 1e6 * scene, "prepare_us": 1e6 * prepare,
         })  # fmt: skip
         run.keep("profile", found)
-    names = list(dict.fromkeys(name for one in found for name in one["kernels_us"]))
-    rows = [[name, *(f"{one['kernels_us'].get(name, 0.0):.0f}" for one in found)] for name in names]
-    rows += [[key, *(f"{one[key]:.0f}" for one in found)] for key in ("scene_us", "prepare_us")]
-    heads = [f"{one['size'][0]} x {one['size'][1]} x {one['cameras']}" for one in found]
+    names = list(dict.fromkeys(name for profile in found for name in profile["kernels_us"]))
+    rows = [[name, *(f"{profile['kernels_us'].get(name, 0.0):.0f}" for profile in found)] for name in names]
+    rows += [[key, *(f"{profile[key]:.0f}" for profile in found)] for key in ("scene_us", "prepare_us")]
+    heads = [f"{profile['size'][0]} x {profile['size'][1]} x {profile['cameras']}" for profile in found]
     show("microseconds a tick, each kernel waited for (about 10 of them are the waiting)", ["kernel", *heads], rows)
 
 
@@ -501,5 +501,5 @@ def _others(run: Run, place: Place) -> None:
     run.keep("images_per_s_of_others", found)
     show(
         "images/s of the others, 40 cameras (software: one core)", ["renderer", *(f"{w} x {h}" for w, h in SIZES)],
-        [[one["renderer"], *(f"{s:.0f}" for s in one["images_per_s"])] for one in found if "images_per_s" in one],
+        [[row["renderer"], *(f"{s:.0f}" for s in row["images_per_s"])] for row in found if "images_per_s" in row],
     )  # fmt: skip

@@ -56,8 +56,8 @@ def measure(cluster: HostedCluster, profile: LinkProfile) -> dict[str, Any]:
             for car in cars:
                 record = spawn(client, "sensor.camera.rgb", transform(1.5, 0.0, 2.0), parent=car, **SIZE)
                 listeners.append(listen(first, stream_of(record)))
-            for one in listeners:
-                one.socket.settimeout(300.0)
+            for listener in listeners:
+                listener.socket.settimeout(300.0)
             digest, ticks_s, frames_s, before, frame_bytes = hashlib.blake2b(digest_size=16), [], [], None, 0
             for tick in range(WARM_TICKS + TICKS):
                 if tick == WARM_TICKS:
@@ -65,7 +65,7 @@ def measure(cluster: HostedCluster, profile: LinkProfile) -> dict[str, Any]:
                 start_s = SYSTEM_CLOCK.monotonic_s()
                 client.value("tick_cue")
                 ticked_s = SYSTEM_CLOCK.monotonic_s()
-                messages = [one.message() for one in listeners]
+                messages = [listener.message() for listener in listeners]
                 came_s = SYSTEM_CLOCK.monotonic_s()
                 for message in messages:
                     digest.update(message[48:])
@@ -74,14 +74,14 @@ def measure(cluster: HostedCluster, profile: LinkProfile) -> dict[str, Any]:
                     frames_s.append(came_s - start_s)
                     frame_bytes += sum(map(len, messages))
             after = [host.traffic_bytes() for host in hosts.nodes]
-            for one in listeners:
-                one.socket.close()
+            for listener in listeners:
+                listener.socket.close()
         sent, got = (sum(end[k] - begin[k] for begin, end in zip(before or [], after, strict=True)) for k in (0, 1))
         return {
             "step_ms_median": 1e3 * median(ticks_s),
             "frames_ms_median": 1e3 * median(frames_s),
-            "step_ms": [1e3 * one for one in ticks_s],
-            "frames_ms": [1e3 * one for one in frames_s],
+            "step_ms": [1e3 * tick_s for tick_s in ticks_s],
+            "frames_ms": [1e3 * frame_s for frame_s in frames_s],
             "node_sent_bytes_per_tick": sent / TICKS,
             "node_received_bytes_per_tick": got / TICKS,
             "frame_bytes_per_tick": frame_bytes / TICKS,

@@ -93,7 +93,7 @@ def seen_by(view: SceneView, cameras: list[Pose]) -> list[int]:
 def cut(view: SceneView, rows: list[int]) -> SceneView:
     """The view of these actors alone."""
     ids = {view.looks[row].id for row in rows}
-    past = None if view.past is None else tuple(one for one in view.past if one[0] in ids)
+    past = None if view.past is None else tuple(entry for entry in view.past if entry[0] in ids)
     return SceneView(
         view.episode, view.frame, view.tick, tuple(view.looks[row] for row in rows),
         tuple(view.velocities[row] for row in rows), view.weather, past=past,
@@ -107,13 +107,13 @@ def main() -> bool:
     cars = [look.pose for look in view.looks if look.type.startswith("vehicle")]
     shares = [cars[node * CAMERAS : (node + 1) * CAMERAS] for node in range(NODES)]
     rows = [seen_by(view, cameras) for cameras in shares]
-    parts = [cut(view, one).pack() for one in rows]
+    parts = [cut(view, seen).pack() for seen in rows]
     us = {
         "write the view once": 1e6 * best_s(view.pack),
         "digest of state and view": 1e6 * best_s(partial(tick_digest, state, data)),
         "a node reads it, writes it again, digest": 1e6 * best_s(lambda: understood_digest(state, SceneView.unpack(data))),
         "find who is seen, all nodes (Python)": 1e6 * best_s(lambda: [seen_by(view, cameras) for cameras in shares], 20),
-        "write a view for each node": 1e6 * best_s(lambda: [cut(view, one).pack() for one in rows], 20),
+        "write a view for each node": 1e6 * best_s(lambda: [cut(view, seen).pack() for seen in rows], 20),
         "a node reads its part, writes it again, digest": 1e6
         * best_s(lambda: understood_digest(state, SceneView.unpack(parts[0]))),
         "lz4 of state and view, once for all": 1e6 * best_s(partial(packed, state + data, LZ4)),
@@ -131,7 +131,7 @@ def main() -> bool:
     show(f"{ACTORS} actors, {NODES} nodes with {CAMERAS} cameras each", ["bytes a tick for a node", ""], [
         [name, f"{size:,.0f}"] for name, size in sizes.items()
     ])  # fmt: skip
-    show("time a tick", ["what", "us"], [[name, f"{one:.0f}"] for name, one in us.items()])
+    show("time a tick", ["what", "us"], [[name, f"{took_us:.0f}"] for name, took_us in us.items()])
     saved = len(data) - sizes["view of what a node's cameras see, mean"]
     print(f"cut to what is seen, a node is sent {100 * saved / whole:.0f} % less")
     save("interest", {"actors": ACTORS, "nodes": NODES, "cameras": CAMERAS, "bytes": sizes, "us": us})

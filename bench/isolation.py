@@ -24,11 +24,11 @@ def main() -> bool:
                 work = Work(job, isolation, repeats_per_process=repeats if shared else 1)
                 list(runner.run(work, [0]))  # starts the fork server, fills the caches of this process
                 each_s = sorted(_each(runner, work, repeats))  # the fastest is the one least disturbed by other work
-                digests = {one.repeat.digest for one in runner.run(work, [0, 1]) if isinstance(one, RepeatFinished)}
+                digests = {event.repeat.digest for event in runner.run(work, [0, 1]) if isinstance(event, RepeatFinished)}
                 best_s, middle_s = each_s[0], each_s[len(each_s) // 2]
                 name = f"{simulator} {scenario} {isolation.value}"
                 figures[name] = {"best_s": best_s, "median_s": middle_s, "outcomes": len(digests)}
-                times = [f"{1e3 * one:.1f} ms" for one in (best_s, middle_s)]
+                times = [f"{1e3 * took_s:.1f} ms" for took_s in (best_s, middle_s)]
                 rows.append([simulator, scenario, isolation.value, *times, str(len(digests))])
     show("a repeat, from asking to having it", ["simulator", "scenario", "isolation", "best", "median", "outcomes"], rows)
     save("isolation", figures)

@@ -31,12 +31,16 @@ def main() -> bool:
     for image in IMAGE_BYTES:
         for count in NODES:
             found = {way: _ticks_ms(count, image, shared_memory=way == "shared memory") for way in ("shared memory", "wire")}
-            figures += [{"image": image, "nodes": count, "way": way} | one for way, one in found.items()]
-            cells = [f"{one[name]:.2f}" for one in found.values() for name in ("best_ms", "median_ms", "p99_ms")]
+            figures += [{"image": image, "nodes": count, "way": way} | times for way, times in found.items()]
+            cells = [f"{times[name]:.2f}" for times in found.values() for name in ("best_ms", "median_ms", "p99_ms")]
             rows.append([image, str(count), *cells])
     columns = ["image", "nodes", *(f"{way} {name}" for way in ("shared", "wire") for name in ("best", "median", "99 %"))]
     show("one lockstep tick over the link, ms", columns, rows)
-    eight = next(one for one in figures if one["nodes"] == 8 and one["way"] == "shared memory" and one["image"] == "180x120")
+    eight = next(
+        figure
+        for figure in figures
+        if figure["nodes"] == 8 and figure["way"] == "shared memory" and figure["image"] == "180x120"
+    )
     met = float(str(eight["best_ms"])) < AIM_MS
     print(f"8 nodes, 180x120, shared memory: {eight['best_ms']:.2f} ms a tick, aim {AIM_MS:g}: {verdict(met=met)}")
     save("link", {"ticks": figures, "aim_ms": AIM_MS, "state_bytes": len(STATE), "image_bytes": IMAGE_BYTES})
@@ -53,7 +57,7 @@ def _ticks_ms(count: int, image: str, *, shared_memory: bool) -> dict[str, float
         rounds = [[tick() for _ in range(TICKS[image])] for _ in range(ROUNDS)]
         if any(link.is_local(peer) != shared_memory for peer in peers):
             raise RuntimeError("the images took another way than the one to be measured")
-    every = sorted(one for times in rounds for one in times)
+    every = sorted(took_s for times in rounds for took_s in times)
     best = min(statistics.fmean(times) for times in rounds)
     return {"best_ms": best * 1e3, "median_ms": statistics.median(every) * 1e3, "p99_ms": every[len(every) * 99 // 100] * 1e3}
 

@@ -62,7 +62,7 @@ class Row:
 
     def words(self) -> list[str]:
         """The row of a table."""
-        worst = max(self.seconds, key=lambda one: abs(one - self.target))
+        worst = max(self.seconds, key=lambda busy: abs(busy - self.target))
         return [f"{self.target:.0%}", f"{self.measured:.1%}", f"{worst:.0%}", f"{self.foreign:.1%}"]
 
     def figures(self) -> dict[str, object]:
@@ -118,7 +118,7 @@ def _cpu_row(tool: str, busy_s: float, idle_s: float, target: float, last: bool)
             loads.mark()
             pairs = _every_second(_reader(lambda: (*loads.pids, *neighbour)), last)
             mean = float(loads.measured()["cpu_load"])
-    return Row(target, mean, tuple(one for one, _ in pairs), statistics.fmean(foreign for _, foreign in pairs), mean)
+    return Row(target, mean, tuple(busy for busy, _ in pairs), statistics.fmean(foreign for _, foreign in pairs), mean)
 
 
 def _memory(figures: dict[str, object]) -> bool:
@@ -256,9 +256,9 @@ def _taken_s(pids: tuple[int, ...]) -> dict[int, float]:
     for pid in (os.getpid(), *pids):
         with suppress(psutil.Error):
             process = psutil.Process(pid)
-            for one in (process, *(process.children(recursive=True) if pid != os.getpid() else ())):
-                times = one.cpu_times()
-                taken[one.pid] = times.user + times.system
+            for member in (process, *(process.children(recursive=True) if pid != os.getpid() else ())):
+                times = member.cpu_times()
+                taken[member.pid] = times.user + times.system
     return taken
 
 

@@ -83,7 +83,7 @@ def _speeds(name: str, *, on_cpu: bool) -> dict[str, list[float]]:
             once()
             found[variant].append(count / best(once, 3))
         renderer.close()
-    rows = [[variant, *(f"{one:.0f}" for one in speeds)] for variant, speeds in found.items()]
+    rows = [[variant, *(f"{speed:.0f}" for speed in speeds)] for variant, speeds in found.items()]
     by = "on one core" if on_cpu else "wall clock"
     title = f"images/s, {by}: colour, depth, labels; {count} cameras a tick, 40 cars; {name}"
     show(title, ["drawn with", *(f"{w} x {h}" for w, h in SIZES)], rows)
@@ -137,8 +137,8 @@ def _same_bytes() -> dict[str, object]:
         with CpuLoad(load) as loaded, _drawing() if busy else contextlib.nullcontext():
             loaded.settle()
             found = [_digests() for _ in range(REPEATS)]
-        distinct = {json.dumps(one, sort_keys=True) for one in found}
-        differing = sorted({channel for one in found for channel, digest in one.items() if digest != first[channel]})
+        distinct = {json.dumps(digests, sort_keys=True) for digests in found}
+        differing = sorted({channel for digests in found for channel, digest in digests.items() if digest != first[channel]})
         outcomes[name] = {"repeats": REPEATS, "outcomes": len(distinct), "differing": differing}
         rows.append([name, str(REPEATS), str(len(distinct)), ", ".join(differing) or "none"])
     show("bytes of fresh processes", ["circumstances", "repeats", "outcomes", "channels that differ from the first"], rows)

@@ -55,7 +55,7 @@ def _soup(scene: RenderScene, group: MeshInstances, rows: range) -> tuple[np.nda
 
 def _whole(scene: RenderScene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     parts = [_soup(scene, group, range(len(group))) for group in (scene.fixed, scene.moving)]
-    corners, normals, colours, labels = (np.concatenate([one[k] for one in parts]) for k in range(4))
+    corners, normals, colours, labels = (np.concatenate([part[k] for part in parts]) for k in range(4))
     return corners, normals, colours, labels
 
 
@@ -200,7 +200,7 @@ def _panda_node(core, scene: RenderScene, *, labels: bool):  # noqa: ANN001, ANN
     for triangle, colour in zip(corners, shaded, strict=True):
         for x, y, z in triangle[::-1]:
             place.setData3(float(x), -float(y), float(z))
-            paint.setData4(*(float(one) / 255 for one in colour), 1.0)
+            paint.setData4(*(float(value) / 255 for value in colour), 1.0)
     strip = core.GeomTriangles(core.Geom.UHStatic)
     strip.addNextVertices(3 * len(corners))
     geometry = core.Geom(data)

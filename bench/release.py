@@ -44,14 +44,14 @@ def main() -> bool:
         built = build_twice(work)
         wheel = work / "0" / "dist" / next(name for name in built["files"] if name.endswith(".whl"))
         pythons = [installed(work, wheel, version) for version in supported_pythons()]
-        here = next(work / one["python"] / "env" for one in pythons if one.get("works"))
+        here = next(work / python["python"] / "env" for python in pythons if python.get("works"))
         base = packages(here)
         extras = {name: added(here, wheel, name, work) for name in extras_of_users()}
         needed = {name: without(here, name, work) for name in LARGEST}
     figures = {"built": built, "pythons": pythons, "base": base, "extras": extras, "needed": needed}
     _show(figures)
     save("release", figures)
-    return built["same"] and all(one.get("works") or one.get("absent") for one in pythons)
+    return built["same"] and all(python.get("works") or python.get("absent") for python in pythons)
 
 
 def build_twice(work: Path) -> dict[str, Any]:
@@ -85,8 +85,8 @@ def build_twice(work: Path) -> dict[str, Any]:
 def supported_pythons() -> list[str]:
     """The versions that the project says it runs on."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    found = (re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", one) for one in project["classifiers"])
-    return [one[1] for one in found if one]
+    found = (re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", classifier) for classifier in project["classifiers"])
+    return [match[1] for match in found if match]
 
 
 def extras_of_users() -> list[str]:
@@ -99,9 +99,9 @@ def find_python(version: str) -> str | None:
     """An interpreter of a version that runs: on PATH, or among those of pyenv, whose own commands run only the chosen ones."""
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     candidates = [shutil.which(f"python{version}"), *map(str, sorted(root.glob(f"versions/{version}.*/bin/python")))]
-    for one in candidates:
-        if one and subprocess.run([one, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
-            return one
+    for program in candidates:
+        if program and subprocess.run([program, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
+            return program
     return None
 
 
@@ -150,7 +150,9 @@ def packages(environment: Path) -> list[dict[str, Any]]:
     """What is installed: name, version, bytes on disk, licence as the package declares it; without pip itself."""
     site = _site(environment)
     rows = [
-        _package(one) for one in distributions(path=[str(site)]) if one.metadata["Name"].lower() not in ("pip", "setuptools")
+        _package(package)
+        for package in distributions(path=[str(site)])
+        if package.metadata["Name"].lower() not in ("pip", "setuptools")
     ]
     return sorted(rows, key=lambda row: -int(row["bytes"]))
 
@@ -164,18 +166,20 @@ def added(environment: Path, wheel: Path, extra: str, work: Path) -> dict[str, A
     )  # fmt: skip
     if asked.returncode:
         return {"failed": asked.stderr.strip()[-500:]}
-    wanted = [one["metadata"] for one in json.loads(asked.stdout)["install"] if one["metadata"]["name"] != "samepath"]
+    wanted = [
+        package["metadata"] for package in json.loads(asked.stdout)["install"] if package["metadata"]["name"] != "samepath"
+    ]
     if not wanted:
         return {"packages": [], "bytes": 0}
     target = work / f"extra-{extra}"
-    pins = [f"{one['name']}=={one['version']}" for one in wanted]
+    pins = [f"{package['name']}=={package['version']}" for package in wanted]
     done = subprocess.run(
         [*pip, "install", "--quiet", "--no-deps", "--no-compile", "--target", str(target), *pins],
         capture_output=True, text=True, check=False, timeout=INSTALL_S,
     )  # fmt: skip
     if done.returncode:
         return {"failed": done.stderr.strip()[-500:]}
-    rows = sorted((_package(one) for one in distributions(path=[str(target)])), key=lambda row: -int(row["bytes"]))
+    rows = sorted((_package(package) for package in distributions(path=[str(target)])), key=lambda row: -int(row["bytes"]))
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     shutil.rmtree(target)
     return {"packages": rows, "bytes": size}
@@ -198,7 +202,7 @@ def without(environment: Path, package: str, work: Path) -> dict[str, Any]:
 
 
 def _package(found: Distribution) -> dict[str, Any]:
-    files = [Path(str(found.locate_file(one))) for one in found.files or ()]
+    files = [Path(str(found.locate_file(file))) for file in found.files or ()]
     size = sum(path.stat().st_size for path in files if path.is_file() and path.suffix != ".pyc")
     meta = found.metadata
     return {"name": meta["Name"], "version": found.version, "bytes": size, "licence": _licence(meta)}
@@ -208,7 +212,11 @@ def _licence(meta: Any) -> str:  # noqa: ANN401 - a message of e-mail, as packag
     """The licence that a package declares: its SPDX expression, else its classifiers, else the first line of what it says."""
     if expression := meta.get("License-Expression"):
         return str(expression)
-    classes = [one.rpartition(" :: ")[2] for one in meta.get_all("Classifier") or () if one.startswith("License ::")]
+    classes = [
+        classifier.rpartition(" :: ")[2]
+        for classifier in meta.get_all("Classifier") or ()
+        if classifier.startswith("License ::")
+    ]
     if classes:
         return ", ".join(sorted(set(classes)))
     lines = (meta.get("License") or "").strip().splitlines()
@@ -236,33 +244,33 @@ def _show(figures: dict[str, Any]) -> None:
     rows = [[name, f"{built['bytes'][name] / 1e6:.2f} MB", digest[:16]] for name, digest in built["files"].items()]
     show(f"built twice, equal bytes: {verdict(met=built['same'])}", ["file", "size", "sha256"], rows)
     rows = [
-        [one["python"], "not here"]
-        if one.get("absent")
+        [python["python"], "not here"]
+        if python.get("absent")
         else [
-            one["full_version"],
-            one["version"],
-            f"{one['install_s']:.0f} s",
-            f"{one['demo_s']:.0f} s",
-            verdict(met=one["works"]),
+            python["full_version"],
+            python["version"],
+            f"{python['install_s']:.0f} s",
+            f"{python['demo_s']:.0f} s",
+            verdict(met=python["works"]),
         ]
-        for one in figures["pythons"]
+        for python in figures["pythons"]
     ]
     show("empty environments", ["Python", "says", "pip install", "demo", "works"], rows)
     base = figures["base"]
     show(
-        f"base: {sum(one['bytes'] for one in base) / 1e6:.0f} MB in {len(base)} packages",
+        f"base: {sum(package['bytes'] for package in base) / 1e6:.0f} MB in {len(base)} packages",
         ["package", "version", "MB", "licence"],
-        [[one["name"], one["version"], f"{one['bytes'] / 1e6:.1f}", one["licence"]] for one in base],
+        [[package["name"], package["version"], f"{package['bytes'] / 1e6:.1f}", package["licence"]] for package in base],
     )
     extras = figures["extras"]
     show(
         "what extras add",
         ["extra", "MB", "packages"],
         [
-            [name, one["failed"][:80], ""]
-            if "failed" in one
-            else [name, f"{one['bytes'] / 1e6:.0f}", ", ".join(each["name"] for each in one["packages"])]
-            for name, one in extras.items()
+            [name, extra["failed"][:80], ""]
+            if "failed" in extra
+            else [name, f"{extra['bytes'] / 1e6:.0f}", ", ".join(each["name"] for each in extra["packages"])]
+            for name, extra in extras.items()
         ],
     )
     show(

@@ -46,10 +46,12 @@ def main() -> bool:
                 SO_FAR.write_text(json.dumps({"code": code_measured()["digest"], "done": done}, indent=1), "utf-8")
                 print(f"{variant}: {name}, {repeats} repeats, {len(done[key])} outcomes", flush=True)
             found[name] = done[key]
-        same = all(len(one) == 1 and one == digests.setdefault(name, one) for name, one in found.items())
+        same = all(len(outcomes) == 1 and outcomes == digests.setdefault(name, outcomes) for name, outcomes in found.items())
         good = good and same
-        figures[variant] = {"repeats": repeats, "outcomes": {name: len(one) for name, one in found.items()}}
-        rows.append([variant, str(len(found)), str(repeats), str(max(len(one) for one in found.values())), verdict(met=same)])
+        figures[variant] = {"repeats": repeats, "outcomes": {name: len(outcomes) for name, outcomes in found.items()}}
+        rows.append(
+            [variant, str(len(found)), str(repeats), str(max(len(outcomes) for outcomes in found.values())), verdict(met=same)]
+        )
     show(
         "one outcome in every scenario",
         ["variant", "scenarios", "repeats each", "most outcomes", "same digest everywhere"],

@@ -76,8 +76,8 @@ def _runs(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _told(one: dict[str, Any], good: str) -> tuple[str, str]:
-    return f"{one['bytes'] / 1000:.0f} kB", good if one["same"] else f"DIFFERS: {one['why']}"
+def _told(row: dict[str, Any], good: str) -> tuple[str, str]:
+    return f"{row['bytes'] / 1000:.0f} kB", good if row["same"] else f"DIFFERS: {row['why']}"
 
 
 def _run(request: RunRequest, mode: str, path: Path) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _sessions(folder: Path) -> list[dict[str, Any]]:
         way = "async" if number % 5 == 4 else "sync"
         found.append(_tried(folder, number, way))
     names = ("session", "way", "got", "ticks", "frames")
-    rows = [[*(str(one[name]) for name in names), *_told(one, "the same bytes")] for one in found]
+    rows = [[*(str(row[name]) for name in names), *_told(row, "the same bytes")] for row in found]
     columns = ["session", "mode", "vehicles, walkers, messages", "ticks", "sensor frames", "file", "without the client"]
     show(f"{len(found)} sessions of CARLA's client", columns, rows)
     return found
@@ -123,10 +123,10 @@ def _sessions(folder: Path) -> list[dict[str, Any]]:
 def _tried(folder: Path, number: int, way: str) -> dict[str, Any]:
     """A session; one whose client failed, as it may on a machine that is too busy for its time-outs, is made anew."""
     for attempt in range(3):
-        one = _session(folder / f"session-{number}-{attempt}.recording", number, way)
-        if not one["got"].startswith(_FAILED):
+        session = _session(folder / f"session-{number}-{attempt}.recording", number, way)
+        if not session["got"].startswith(_FAILED):
             break
-    return {**one, "attempts": attempt + 1}
+    return {**session, "attempts": attempt + 1}
 
 
 def _session(path: Path, number: int, way: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def opened(page: Path) -> dict[str, dict[str, float]]:
                 )
                 times.append(timing)
                 shown.context.close()
-            best = min(times, key=lambda one: one["drawn"])
+            best = min(times, key=lambda run: run["drawn"])
             found[name] = {"loaded_s": best["loaded"] / 1e3, "drawn_s": best["drawn"] / 1e3}
             found[name] |= {key: best[key] for key in ("wider", "height")}
     return found
@@ -93,7 +93,9 @@ def main() -> bool:
         took_s = best_s(lambda: answers.append(subprocess.run(command, capture_output=True, check=True, text=True)), rounds=2)
         judged = json.loads(answers[0].stdout)["cells"][0]["monitors"]
         figures["judged_s"] = took_s
-        right = took_s < JUDGED_S and all(one["verdicts"]["pass"] + one["verdicts"]["fail"] == REPEATS for one in judged)
+        right = took_s < JUDGED_S and all(
+            assertion["verdicts"]["pass"] + assertion["verdicts"]["fail"] == REPEATS for assertion in judged
+        )
         what = f"{figures['log_rows']} rows of a log by {len(judged)} monitors"
         rows.append([what, f"{took_s:.1f} s", f"below {JUDGED_S:g} s", verdict(met=right)])
     show("the report opens, logs are judged", ["what", "takes", "aim", ""], rows)

@@ -186,10 +186,10 @@ def message_costs() -> dict[str, float]:
 
     costs = {}
     for name, cost in (("send", pack), ("receive", read)):
-        one, many = cost(1), cost(64)
+        single, many = cost(1), cost(64)
         each = "request" if name == "send" else "sensor"
-        costs[f"{name}_{each}_s"] = (many - one) / 63
-        costs[f"{name}_s"] = max(one - (many - one) / 63, 0.0)
+        costs[f"{name}_{each}_s"] = (many - single) / 63
+        costs[f"{name}_s"] = max(single - (many - single) / 63, 0.0)
     return costs
 
 
@@ -360,10 +360,10 @@ def curves(p: Parameters) -> dict[str, Any]:
     lean = replace(p, coordinator=free)
     without = [step(shape, nodes, SENSORS_MOST, lean) for shape in SHAPES for nodes in NODES]
     return {
-        "weak": [list(one) for one in weak],
-        "strong": [list(one) for one in strong],
-        "without_coordinator": [list(one) for one in without],
-        "racks": [[rack, *one] for one, rack in zip(racks, [*RACKS_TRIED, *RACKS_TRIED], strict=True)],
+        "weak": [list(point) for point in weak],
+        "strong": [list(point) for point in strong],
+        "without_coordinator": [list(point) for point in without],
+        "racks": [[rack, *point] for point, rack in zip(racks, [*RACKS_TRIED, *RACKS_TRIED], strict=True)],
         "slowest": [[count, round(slowest_of(count, p.draw_ratios), 4)] for count in (1, 3, *NODES)],
     }
 
@@ -394,12 +394,13 @@ def main(arguments: Sequence[str] = ()) -> bool:
     code_measured()  # what is measured is the code as it is now
     parameters, beside = measured(options.samples, lambda line: print(line, file=sys.stderr, flush=True))
     found = curves(parameters)
-    rows = [[one.shape, str(one.nodes), str(one.sensors), f"{one.step_ms:.1f}", f"{one.main_ms:.1f}", f"{one.network_ms:.1f}",
-             f"{one.drawing_ms:.1f}", f"{one.efficiency:.2f}"] for one in map(_step, found["weak"])]  # fmt: skip
+    rows = [[point.shape, str(point.nodes), str(point.sensors), f"{point.step_ms:.1f}", f"{point.main_ms:.1f}",
+             f"{point.network_ms:.1f}", f"{point.drawing_ms:.1f}", f"{point.efficiency:.2f}"]
+            for point in map(_step, found["weak"])]  # fmt: skip
     columns = ["shape", "nodes", "sensors", "step, ms", "main busy", "network busy", "slowest node", "efficiency"]
     show(f"a step of {SENSORS_PER_NODE} cameras a node in virtual time", columns, rows)
     for shape in SHAPES:
-        last = last_within([one for one in map(_step, found["weak"]) if one.shape == shape], LIMIT_MS)
+        last = last_within([point for point in map(_step, found["weak"]) if point.shape == shape], LIMIT_MS)
         print(f"{shape}: ten steps a second up to {last.nodes if last else 'no'} nodes")
     figures = {"parameters": parameters.plain(), "beside": beside, "curves": found}
     if code_measured()["clean"]:

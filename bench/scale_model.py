@@ -247,8 +247,8 @@ def main_parts_ms(nodes: int, sensors: int, p: Parameters) -> tuple[float, float
 
 def last_within(steps: list[Step], limit_ms: float) -> Step | None:
     """The largest cluster whose step is within a limit."""
-    good = [one for one in steps if one.step_ms <= limit_ms]
-    return max(good, key=lambda one: one.nodes, default=None)
+    good = [point for point in steps if point.step_ms <= limit_ms]
+    return max(good, key=lambda point: point.nodes, default=None)
 
 
 def thinned(values: list[float], most: int) -> tuple[float, ...]:

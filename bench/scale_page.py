@@ -15,30 +15,32 @@ _LINE = Reference("10 steps a second", LIMIT_MS)
 
 def steps(rows: Sequence[Sequence[Any]], shape: str) -> list[Step]:
     """The steps of a shape, of a curve as it is kept."""
-    return [one for one in (Step(*row) for row in rows) if one.shape == shape]
+    return [step for step in (Step(*row) for row in rows) if step.shape == shape]
 
 
 def figures(content: dict[str, Any]) -> list[Figure]:
     """All pictures of the page."""
     curves, p = content["curves"], Parameters.of(content["parameters"])
     ideal = steps(curves["weak"], SHAPES[0])
-    drawing = Curve("drawing alone", tuple(_point(one.nodes, one.ideal_ms) for one in ideal), None, 4, dashed=True)
+    drawing = Curve("drawing alone", tuple(_point(step.nodes, step.ideal_ms) for step in ideal), None, 4, dashed=True)
 
     def by_shape(name: str) -> tuple[Curve, ...]:
         return tuple(
-            Curve(shape, tuple(_point(one.nodes, one.step_ms) for one in steps(curves[name], shape)), None, colour)
+            Curve(shape, tuple(_point(step.nodes, step.step_ms) for step in steps(curves[name], shape)), None, colour)
             for colour, shape in enumerate(SHAPES)
         )
 
     strong_ideal = steps(curves["strong"], SHAPES[0])
     strong_drawing = Curve(
-        "drawing alone", tuple(_point(one.nodes, one.ideal_ms) for one in strong_ideal), None, 4, dashed=True
+        "drawing alone", tuple(_point(step.nodes, step.ideal_ms) for step in strong_ideal), None, 4, dashed=True
     )
     coordinator = [cost for cost in p.coordinator if cost.sensors == SENSORS_PER_NODE * cost.nodes and cost.nodes in NODES]
     parts = (
-        Curve("results of nodes", tuple(_point(one.nodes, 1e3 * one.nodes * one.result_s) for one in coordinator), None, 0),
-        Curve("the tick's begin", tuple(_point(one.nodes, 1e3 * one.due_s) for one in coordinator), None, 1),
-        Curve("sharing out anew, per tick", tuple(_point(one.nodes, 1e3 * one.plan_s) for one in coordinator), None, 2),
+        Curve(
+            "results of nodes", tuple(_point(costs.nodes, 1e3 * costs.nodes * costs.result_s) for costs in coordinator), None, 0
+        ),
+        Curve("the tick's begin", tuple(_point(costs.nodes, 1e3 * costs.due_s) for costs in coordinator), None, 1),
+        Curve("sharing out anew, per tick", tuple(_point(costs.nodes, 1e3 * costs.plan_s) for costs in coordinator), None, 2),
     )
     racks = tuple(
         Curve(shape, tuple(_point(row[0], row[4]) for row in curves["racks"] if row[1] == shape), None, colour)
@@ -113,7 +115,7 @@ def _ends(curves: dict[str, Any]) -> str:
         found = last_within(steps(curves["weak"], shape), LIMIT_MS)
         words.append(f"*{shape}* up to {found.nodes} nodes" if found else f"*{shape}* at none of these sizes")
     lean = [last_within(steps(curves["without_coordinator"], shape), LIMIT_MS) for shape in SHAPES]
-    free = [f"*{shape}* with {one.nodes} nodes" for shape, one in zip(SHAPES, lean, strict=True) if one is not None]
+    free = [f"*{shape}* with {step.nodes} nodes" for shape, step in zip(SHAPES, lean, strict=True) if step is not None]
     return (
         f"With {SENSORS_PER_NODE} cameras a node there are ten steps a second: {', '.join(words)}. "
         f"Were coordinating free and a tick one round, {SENSORS_MOST:,} cameras would run at ten steps a second: "
@@ -168,10 +170,10 @@ def _parameters(p: Parameters, beside: dict[str, Any]) -> str:
 
 def _steps_table(rows: Sequence[Sequence[Any]]) -> str:
     words = []
-    for one in (Step(*row) for row in rows):
-        values = (one.step_ms, one.main_ms, one.network_ms, one.drawing_ms)
+    for step in (Step(*row) for row in rows):
+        values = (step.step_ms, step.main_ms, step.network_ms, step.drawing_ms)
         words.append(
-            (one.shape, f"{one.nodes}", f"{one.sensors:,}", *(_ms(value) for value in values), f"{one.efficiency:.2f}")
+            (step.shape, f"{step.nodes}", f"{step.sensors:,}", *(_ms(value) for value in values), f"{step.efficiency:.2f}")
         )
     columns = (
         "shape",

@@ -100,12 +100,12 @@ class Ledger:
         if self._file is not None:
             self._file.close()
 
-    def add(self, one: Played | Found) -> None:
+    def add(self, entry: Played | Found) -> None:
         """Keep what has been done, before anything else happens."""
-        self._take(one)
+        self._take(entry)
         if self._file is not None:
-            kind = "played" if isinstance(one, Played) else "found"
-            self._file.write(json.dumps({kind: one}) + "\n")
+            kind = "played" if isinstance(entry, Played) else "found"
+            self._file.write(json.dumps({kind: entry}) + "\n")
             self._file.flush()
 
     def missing(self, seeds: range, shard: Shard = Shard()) -> list[range]:  # noqa: B008 - frozen
@@ -121,11 +121,11 @@ class Ledger:
         keys = ((chunk.start, len(chunk)) for chunk in chunks_of(seeds))
         return [self.played[key] for key in keys if key in self.played]
 
-    def _take(self, one: Played | Found) -> None:
-        if isinstance(one, Played):
-            self.played[one.first, one.schedules] = one
+    def _take(self, entry: Played | Found) -> None:
+        if isinstance(entry, Played):
+            self.played[entry.first, entry.schedules] = entry
         else:
-            self.found[one.mutation, one.first] = one
+            self.found[entry.mutation, entry.first] = entry
 
     def _read(self, path: Path) -> None:
         """Take up what is there; a last line that was cut off by a kill is ended, and left out."""

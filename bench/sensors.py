@@ -52,12 +52,12 @@ def main() -> bool:
         with CpuLoad(how.load_ratio) as load, ThreadPoolExecutor(AT_ONCE) as pool:
             load.settle()
             found = list(pool.map(lambda _, how=how: _measured(how), range(repeats)))
-        texts = {json.dumps(one, sort_keys=True) for one in found}
-        same = all(one == pinned for one in found)
-        unlike.update(kind for one in found for kind in _unlike(one, pinned))
+        texts = {json.dumps(digests, sort_keys=True) for digests in found}
+        same = all(digests == pinned for digests in found)
+        unlike.update(kind for digests in found for kind in _unlike(digests, pinned))
         good, outcomes[name] = good and same, {"repeats": repeats, "outcomes": len(texts), "pinned": same}
         rows.append([name, str(repeats), str(len(texts)), verdict(met=same)])
-    count = sum(len(one) for one in pinned.values())
+    count = sum(len(kinds) for kinds in pinned.values())
     show(f"the same bytes: {count} digests of sensors", ["circumstances", "processes", "outcomes", "the pinned one"], rows)
     if unlike:
         show("sensors that differ", ["sensor", "processes"], [[kind, str(times)] for kind, times in sorted(unlike.items())])
@@ -77,7 +77,7 @@ def _measured(how: Circumstances) -> Digests:
 
 def _unlike(found: Digests, pinned: Digests) -> list[str]:
     """What is not as it was pinned, or is not there."""
-    names = sorted({(where, kind) for one in (found, pinned) for where, kinds in one.items() for kind in kinds})
+    names = sorted({(where, kind) for digests in (found, pinned) for where, kinds in digests.items() for kind in kinds})
     return [f"{where}: {kind}" for where, kind in names if found.get(where, {}).get(kind) != pinned.get(where, {}).get(kind)]
 
 

@@ -77,7 +77,9 @@ def main() -> bool:
             }
             if map_name == "oval":
                 ids = _fill(carla, client, MANY, driving=True)
-                batch = [carla.command.ApplyVehicleControl(one, carla.VehicleControl(throttle=0.2, steer=0.8)) for one in ids]
+                batch = [
+                    carla.command.ApplyVehicleControl(number, carla.VehicleControl(throttle=0.2, steer=0.8)) for number in ids
+                ]
                 figures["batch_300_and_tick_per_s"] = per_s(lambda: client.apply_batch_sync(batch, True), 30)  # noqa: B023
     town = figures["maps"]["town"]
     aims = {f"driving, {count}": (town["driving"][str(count)], aim) for count, aim in TICK_AIMS.items()}
@@ -85,11 +87,11 @@ def main() -> bool:
     rows = [["round trips (version)", "", f"{figures['round_trips_per_s']:,.0f}", "", ""]]
     for what, found in town.items():
         for key in found if isinstance(found, dict) else ("",):
-            rates = [one[what][key] if key else one[what] for one in (figures["maps"][name] for name in MAPS)]
+            rates = [rates_of[what][key] if key else rates_of[what] for rates_of in (figures["maps"][name] for name in MAPS)]
             rate, aim = aims.get(f"{what}, {key}", (0.0, 0.0))
             name = f"{what}, {key}" if key else "no vehicles"
             shown = [f"{aim:,.0f}", verdict(met=rate >= aim)] if aim else ["", ""]
-            rows.append([name, *(f"{one:,.0f}" for one in rates), *shown])
+            rows.append([name, *(f"{rate:,.0f}" for rate in rates), *shown])
     rows.append(["300 controls in a batch, and a tick", "", f"{figures['batch_300_and_tick_per_s']:,.0f}", "", ""])
     show("samepath serve and CARLA's client, ticks or pictures per second", ["what", *MAPS, "aim (town)", ""], rows)
     save("server", figures | {"carla_ticks_per_s_for_orientation": CARLA_TICKS})
@@ -103,8 +105,8 @@ def _ticks(carla: Any, client: Any, count: int, how: str) -> float:  # noqa: ANN
     if how == "managed":
         manager = client.get_trafficmanager(_free_port())
         manager.set_synchronous_mode(True)
-        for one in world.get_actors(ids):
-            one.set_autopilot(True, manager.get_port())
+        for vehicle in world.get_actors(ids):
+            vehicle.set_autopilot(True, manager.get_port())
     for _ in range(20):
         world.tick()
     rate = per_s(world.tick, 200 if count < 100 else 60)
@@ -125,14 +127,14 @@ def _pictures(carla: Any, client: Any, width: int, height: int) -> float:  # noq
     came: queue.SimpleQueue[int] = queue.SimpleQueue()
     camera.listen(lambda image: came.put(image.frame))
 
-    def one() -> None:
+    def tick_and_picture() -> None:
         frame = world.tick()
         while came.get(timeout=120.0) < frame:
             pass
 
     for _ in range(5):
-        one()
-    rate = per_s(one, 40)
+        tick_and_picture()
+    rate = per_s(tick_and_picture, 40)
     camera.stop()
     camera.destroy()
     return rate

@@ -256,15 +256,15 @@ def silent(soaked: Soaked, chance: np.random.Generator) -> None:
             client = stack.enter_context(soaked.client())
             client.send("get_actor_definitions")
             stream_ = stack.enter_context(socket.create_connection(("127.0.0.1", soaked.stream_port), timeout=5.0))
-            for one in (client.socket, stream_):
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            for connection in (client.socket, stream_):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         soaked.over.wait(3.0)
 
 
 def half_a_message(soaked: Soaked, chance: np.random.Generator) -> None:
     """Somebody promises a message and leaves in the middle of it."""
-    with socket.create_connection(("127.0.0.1", soaked.port), timeout=5.0) as one:
-        one.sendall(b"\x94\x00\x01\xa8get_maps\x92\xc4\x00\xdb\x00\x10\x00\x00" + bytes(int(chance.integers(1 << 18))))
+    with socket.create_connection(("127.0.0.1", soaked.port), timeout=5.0) as connection:
+        connection.sendall(b"\x94\x00\x01\xa8get_maps\x92\xc4\x00\xdb\x00\x10\x00\x00" + bytes(int(chance.integers(1 << 18))))
         soaked.over.wait(float(chance.random()))
 
 

@@ -31,8 +31,8 @@ def main() -> bool:
             path = Path(folder) / "cell"
             source = _repeats(repeats, ticks, actors, channels, noise_m)
             write_s = best_s(partial(store_repeats, path, header, source), 1)
-            files = [one for one in path.rglob("*") if one.is_file() and one.name != ".lock"]
-            size = sum(one.stat().st_size for one in files)
+            files = [file for file in path.rglob("*") if file.is_file() and file.name != ".lock"]
+            size = sum(file.stat().st_size for file in files)
             cell = StoredCell(path)
             read_s = best_s(partial(_read, cell), 1)
             analyse_s = best_s(partial(measure, cell), 1)

@@ -71,7 +71,7 @@ def found_by(result: StudyResult) -> dict[str, Any]:
 def picture_of(result: StudyResult, factor: str) -> str:
     """The figure of single repeats per level of a factor (the paper's Fig. 8), as SVG; the widest variant."""
     wanted = f"Single repeats per level of {factor}"
-    groups = [] if result.report is None else [one for one in study_figures(result.report) if one.name == wanted]
+    groups = [] if result.report is None else [figure for figure in study_figures(result.report) if figure.name == wanted]
     return str(groups[0].figures[0].svg) if groups else ""
 
 
@@ -210,11 +210,11 @@ def _nice(figures: Mapping[str, Any]) -> str:
 
 def _pinning(figures: Mapping[str, Any]) -> str:
     at = {(cell["variant"], cell["condition"]["cores"], cell["condition"]["numa"]): cell for cell in figures["cells"]}
-    base, one = at.get(("game loop", "all", "default")), at.get(("game loop", "one", "default"))
+    base, one_core = at.get(("game loop", "all", "default")), at.get(("game loop", "one", "default"))
     ours = ""
-    if base and one and base["max_sigma_m"]:
-        change = 100 * (one["max_sigma_m"] / base["max_sigma_m"] - 1)
-        ours = f" Here one core changes max sigma of the game loop by {change:+.0f} %, in {one['repeats']} repeats each."
+    if base and one_core and base["max_sigma_m"]:
+        change = 100 * (one_core["max_sigma_m"] / base["max_sigma_m"] - 1)
+        ours = f" Here one core changes max sigma of the game loop by {change:+.0f} %, in {one_core['repeats']} repeats each."
     return f"The paper (VI-C, numactl, single cores): an improvement of 2 %, considered minor.{ours}"
 
 

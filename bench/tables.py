@@ -157,12 +157,12 @@ def overhead() -> str:
     rows: Rows = [
         (
             engine,
-            f"{one['direct_us']:.3g}",
-            f"{one['adapter_us']:.3g}",
-            f"{100 * one['overhead_ratio']:+.0f} % "
-            f"({100 * one['overhead_ratio_between'][0]:+.0f} to {100 * one['overhead_ratio_between'][1]:+.0f})",
+            f"{cost['direct_us']:.3g}",
+            f"{cost['adapter_us']:.3g}",
+            f"{100 * cost['overhead_ratio']:+.0f} % "
+            f"({100 * cost['overhead_ratio_between'][0]:+.0f} to {100 * cost['overhead_ratio_between'][1]:+.0f})",
         )
-        for engine, one in _figures("engine_overhead").items()
+        for engine, cost in _figures("engine_overhead").items()
     ]
     head = ("`table1-test2`", "a step of the engine alone, µs", "with our adapter, µs", "more")
     return _markdown(head, rows, _made("engine_overhead"))
@@ -180,7 +180,7 @@ def server() -> str:
         ]
         return _markdown(("per second", ""), former, _made("server"))
     maps = found["maps"]
-    rows: Rows = [("ticks of 0.05 s in 5 substeps, no vehicles", *(_number(one["0"]) for one in maps.values()))]
+    rows: Rows = [("ticks of 0.05 s in 5 substeps, no vehicles", *(_number(of_map["0"]) for of_map in maps.values()))]
     for what, words in (
         ("parked", "ticks, {} vehicles parked"),
         ("driving", "ticks, {} vehicles driving in circles"),
@@ -188,7 +188,7 @@ def server() -> str:
         ("camera", "pictures of {} by a car that drives, each waited for"),
     ):
         keys = list(next(iter(maps.values()))[what])
-        found_rates = (" / ".join(_number(one[what][key]) for key in keys) for one in maps.values())
+        found_rates = (" / ".join(_number(of_map[what][key]) for key in keys) for of_map in maps.values())
         rows.append((words.format(" / ".join(keys)), *found_rates))
     rows.append(("300 controls in one batch, and a tick", "", _number(found["batch_300_and_tick_per_s"])))
     rows.append(("round trips", "", _number(found["round_trips_per_s"])))
@@ -217,21 +217,21 @@ def gpu() -> str:
     keys = ("kernels", "overlapped", "tick", "pcie_limit")
     rows: Rows = [
         (
-            f"{one['size'][0]} x {one['size'][1]}",
-            str(one["cameras"]),
-            *(_number(one[key]) if key in one else "-" for key in keys),
+            f"{row['size'][0]} x {row['size'][1]}",
+            str(row["cameras"]),
+            *(_number(row[key]) if key in row else "-" for key in keys),
         )
-        for one in found["images_per_s"]
+        for row in found["images_per_s"]
     ]
-    for one in found.get("images_per_s_of_others", ()):
+    for other in found.get("images_per_s_of_others", ()):
         for (width, height), rate in zip(
-            ((180, 120), (360, 240), (720, 480), (1440, 960)), one.get("images_per_s", ()), strict=False
+            ((180, 120), (360, 240), (720, 480), (1440, 960)), other.get("images_per_s", ()), strict=False
         ):
-            core = ", one core" if one["renderer"] == "software" else ""
-            rows.append((f"{width} x {height}", f"40, `{one['renderer']}`{core}", "-", "-", _number(rate), "-"))
+            core = ", one core" if other["renderer"] == "software" else ""
+            rows.append((f"{width} x {height}", f"40, `{other['renderer']}`{core}", "-", "-", _number(rate), "-"))
     head = ("images/s", "cameras", "kernels alone", "copies overlapped", "lockstep tick", "what the bus allows")
     checks = ", ".join(
-        f"{sum(one[key] for one in found[name].values())} {words}"
+        f"{sum(tally[key] for tally in found[name].values())} {words}"
         for name, key, words in (
             ("pinned_pictures", "equal", "pinned pictures equal"),
             ("pinned_pictures", "repeats", "drawn"),
@@ -240,9 +240,9 @@ def gpu() -> str:
         )
     )
     worlds = "; ".join(
-        f"a camera in each of {one['worlds']} worlds: {_number(one['one_launch'])} images/s in one launch, "
-        f"{_number(one['apart'])} one after the other"
-        for one in found.get("worlds_images_per_s", ())
+        f"a camera in each of {row['worlds']} worlds: {_number(row['one_launch'])} images/s in one launch, "
+        f"{_number(row['apart'])} one after the other"
+        for row in found.get("worlds_images_per_s", ())
     )
     rays = found.get("lidar")
     together = rays and rays.get("cuda_mrays_per_s_together")
@@ -263,13 +263,13 @@ def cluster_on_16_cores() -> str:
     scaling = found["scaling"]
     rows: Rows = [
         (
-            str(one["nodes"]),
-            _number(one["images_per_s"]),
-            f"{one['efficiency']:.2f}",
-            f"{one['drawing_efficiency']:.2f}",
-            next((_number(tick["overhead_ms"]) for tick in _small_ticks(found) if tick["nodes"] == one["nodes"]), ""),
+            str(point["nodes"]),
+            _number(point["images_per_s"]),
+            f"{point['efficiency']:.2f}",
+            f"{point['drawing_efficiency']:.2f}",
+            next((_number(tick["overhead_ms"]) for tick in _small_ticks(found) if tick["nodes"] == point["nodes"]), ""),
         )
-        for one in scaling["nodes"]
+        for point in scaling["nodes"]
     ]
     head = (
         "nodes",
@@ -290,11 +290,11 @@ def soak() -> str:
     found = _figures("soak")
     rows: Rows = []
     for server_name in ("serve", "cluster"):
-        one = found[server_name]
-        for what, trend in one["trends"].items():
+        soaked = found[server_name]
+        for what, trend in soaked["trends"].items():
             if what.endswith(" memory_mib"):
                 process = what.removesuffix(" memory_mib")
-                memory = [sample["memory_mib"][process] for sample in one["samples"]]
+                memory = [sample["memory_mib"][process] for sample in soaked["samples"]]
                 quarter = max(1, len(memory) // 4)
                 first, last = (sorted(part)[len(part) // 2] for part in (memory[:quarter], memory[-quarter:]))
                 rows.append(
@@ -304,9 +304,9 @@ def soak() -> str:
                         "flat" if trend["is_flat"] else "**grows**",
                     )
                 )
-        visits = sum(one["visits"].values())
+        visits = sum(soaked["visits"].values())
         rows.append(
-            (server_name, f"{visits:,} visits, exit code {one['exit_code']}, {len(one['errors'])} errors in its log", "")
+            (server_name, f"{visits:,} visits, exit code {soaked['exit_code']}, {len(soaked['errors'])} errors in its log", "")
         )
     head = (f"{found['soak_s'] / 60:g} minutes, half for each", "memory", "second half")
     return _markdown(head, rows, _made("soak"))
@@ -346,12 +346,12 @@ def pythons() -> str:
     """The wheel in empty environments."""
     found = _figures("release")
     rows: Rows = []
-    for one in found["pythons"]:
-        if one.get("absent"):
-            rows.append((one["python"], "was not at hand", "", ""))
+    for python in found["pythons"]:
+        if python.get("absent"):
+            rows.append((python["python"], "was not at hand", "", ""))
             continue
-        works = "yes" if one["works"] else "**no**"
-        rows.append((one["full_version"], works, f"{one['install_s']:.0f} s", f"{one['demo_s']:.0f} s"))
+        works = "yes" if python["works"] else "**no**"
+        rows.append((python["full_version"], works, f"{python['install_s']:.0f} s", f"{python['demo_s']:.0f} s"))
     same = "equal bytes" if found["built"]["same"] else "**other bytes**"
     sizes = ", ".join(f"`{name}` {size / 1e6:.1f} MB" for name, size in found["built"]["bytes"].items())
     head = ("Python", "version, demo and analysis work", "pip install", "demo")
@@ -361,27 +361,31 @@ def pythons() -> str:
 def sizes() -> str:
     """What the base and each extra take on disk."""
     found = _figures("release")
-    largest = ", ".join(f"{one['name']} {one['bytes'] / 1e6:.0f}" for one in found["base"][:6])
-    total = sum(one["bytes"] for one in found["base"])
+    largest = ", ".join(f"{package['name']} {package['bytes'] / 1e6:.0f}" for package in found["base"][:6])
+    total = sum(package["bytes"] for package in found["base"])
     rows: Rows = [("base", f"{total / 1e6:.0f}", f"{len(found['base'])} packages; the largest: {largest}")]
-    for name, one in sorted(found["extras"].items(), key=lambda pair: pair[1].get("bytes", 0)):
-        if "failed" in one:
+    for name, extra in sorted(found["extras"].items(), key=lambda pair: pair[1].get("bytes", 0)):
+        if "failed" in extra:
             rows.append((f"`{name}`", "not installable there", ""))
             continue
-        names = ", ".join(package["name"] for package in one["packages"][:4])
-        more = f" and {len(one['packages']) - 4} more" if len(one["packages"]) > 4 else ""
-        rows.append((f"`{name}`", f"+ {one['bytes'] / 1e6:.0f}", names + more))
+        names = ", ".join(package["name"] for package in extra["packages"][:4])
+        more = f" and {len(extra['packages']) - 4} more" if len(extra["packages"]) > 4 else ""
+        rows.append((f"`{name}`", f"+ {extra['bytes'] / 1e6:.0f}", names + more))
     return _markdown(("extra", "MB on disk", "what it brings"), rows, _made("release"))
 
 
 def licences() -> str:
     """What is installed under which licence, as packages declare it."""
     found = _figures("release")
-    extras = {package["name"]: (package, name) for name, one in found["extras"].items() for package in one.get("packages", ())}
-    known = {one["name"] for one in found["base"]}
-    rows: Rows = [(one["name"], one["version"], one["licence"], "base") for one in sorted(found["base"], key=_by_name)]
+    extras = {
+        package["name"]: (package, name) for name, extra in found["extras"].items() for package in extra.get("packages", ())
+    }
+    known = {package["name"] for package in found["base"]}
+    rows: Rows = [
+        (package["name"], package["version"], package["licence"], "base") for package in sorted(found["base"], key=_by_name)
+    ]
     others = sorted((pair for name, pair in extras.items() if name not in known), key=lambda pair: _by_name(pair[0]))
-    rows += [(one["name"], one["version"], one["licence"], f"`{extra}`") for one, extra in others]
+    rows += [(package["name"], package["version"], package["licence"], f"`{extra}`") for package, extra in others]
     return _markdown(("package", "version", "licence, as it declares it", "comes with"), rows, _made("release"))
 
 
@@ -403,16 +407,16 @@ def towns() -> str:
     rows: Rows = [
         (
             name,
-            str(one["cars"]),
-            f"{one['cars_at_lights']}",
-            f"{one['lights_with_stops']} of {one['lights']}",
-            str(one["collisions"]),
-            str(len(one["off_road"])),
-            str(len(one["overturned"])),
-            str(len(one["jammed"]) + len(one["gone"])),
-            f"{one['driven_m'] / 1000:.1f} km",
+            str(drive["cars"]),
+            f"{drive['cars_at_lights']}",
+            f"{drive['lights_with_stops']} of {drive['lights']}",
+            str(drive["collisions"]),
+            str(len(drive["off_road"])),
+            str(len(drive["overturned"])),
+            str(len(drive["jammed"]) + len(drive["gone"])),
+            f"{drive['driven_m'] / 1000:.1f} km",
         )
-        for name, one in found["maps"].items()
+        for name, drive in found["maps"].items()
     ]
     head = ("map", "cars", "at a light", "lights with stop way-points", "seconds with a collision", "ever off the road")
     made = f"{found['seconds']:g} simulated seconds on each; {_made('towns')}"
@@ -425,14 +429,16 @@ def leaderboard() -> str:
     rows: Rows = []
     for name in names:
         found = _figures(name)
-        for route, one in found["routes"].items():
-            same = f"{found['repeats']}: {one['same']} ({one['compared']})" if found["repeats"] > 1 else "1"
-            where = (route, one["town"], one["scenario"], f"{found['carla']}, {found['python']}")
-            if one["result"] != "judged":
-                rows.append((*where, one["result"], "", "", same))
+        for route, driven in found["routes"].items():
+            same = f"{found['repeats']}: {driven['same']} ({driven['compared']})" if found["repeats"] > 1 else "1"
+            where = (route, driven["town"], driven["scenario"], f"{found['carla']}, {found['python']}")
+            if driven["result"] != "judged":
+                rows.append((*where, driven["result"], "", "", same))
                 continue
-            told = one["infractions"].replace("_", " ") + ("" if one["status"] == "Completed" else f"; {one['status']}")
-            rows.append((*where, one["score"], one["completed"], told, same))
+            told = driven["infractions"].replace("_", " ") + (
+                "" if driven["status"] == "Completed" else f"; {driven['status']}"
+            )
+            rows.append((*where, driven["score"], driven["completed"], told, same))
     head = ("route", "town", "scenario", "carla, Python", "driving score", "route driven", "infractions", "runs")
     return _markdown(head, rows, _made(*names))
 
@@ -440,7 +446,7 @@ def leaderboard() -> str:
 def scenario_runner_repeats() -> str:
     """One route of ScenarioRunner, many times."""
     found = _figures("scenario-runner-repeats")
-    verdicts = ", ".join(f"{found['verdicts'].count(one)} x {one}" for one in sorted(set(found["verdicts"])))
+    verdicts = ", ".join(f"{found['verdicts'].count(verdict)} x {verdict}" for verdict in sorted(set(found["verdicts"])))
     same = "the same to the bit" if found["same"] else found["words"]
     rows: Rows = [(found["route"], str(found["repeats"]), verdicts, f"{same} ({found['compared']})")]
     return _markdown(("route", "runs", "verdicts", "compared"), rows, _made("scenario-runner-repeats"))
@@ -472,8 +478,8 @@ def gpu_load() -> str:
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    one.__name__: one
-    for one in (
+    writer.__name__: writer
+    for writer in (
         instrument,
         world,
         isolation,

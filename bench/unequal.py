@@ -31,13 +31,13 @@ def run(policy: str) -> dict[str, Any]:
             balance = rig.main.shell.state.balance
             slowness = {number: balance.costs.slowness(number) for number in (1, 2, 3)}
             drawn = Counter(balance.where.values())
-            step_s = [one.work_s for one in ticks]
+            step_s = [tick.work_s for tick in ticks]
     finally:
         os.sched_setaffinity(0, before)
     return {
         "policy": policy,
         "step_ms_median": 1e3 * median(step_s),
-        "step_ms": [1e3 * one for one in step_s],
+        "step_ms": [1e3 * took_s for took_s in step_s],
         "images_per_s": CAMERAS / median(step_s),
         "sensors": {f"node-{number}": drawn[number] for number in (1, 2, 3)},
         "speed": {f"node-{number}": min(slowness.values()) / slowness[number] for number in (1, 2, 3)},
@@ -52,11 +52,11 @@ def main() -> bool:
     found = [run(policy) for policy in ("round-robin", "measured")]
     rows = [
         [
-            one["policy"], f"{one['step_ms_median']:.1f}", f"{one['images_per_s']:.0f}",
-            " / ".join(str(count) for count in one["sensors"].values()),
-            " / ".join(f"{speed:.2f}" for speed in one["speed"].values()),
+            row["policy"], f"{row['step_ms_median']:.1f}", f"{row['images_per_s']:.0f}",
+            " / ".join(str(count) for count in row["sensors"].values()),
+            " / ".join(f"{speed:.2f}" for speed in row["speed"].values()),
         ]
-        for one in found
+        for row in found
     ]  # fmt: skip
     title = f"{CAMERAS} cameras of {WIDTH} x {HEIGHT}; node-1 has a core, node-2 and node-3 share one"
     show(title, ["balance", "step, ms", "images/s", "sensors of the three nodes", "their speed as learned"], rows)

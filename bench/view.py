@@ -60,7 +60,10 @@ def made_view(repeats: int, actors: int, ticks: int) -> DrawnCell:
 def junction() -> Ground:
     from samepath.engines.samepath.looking import surfaces_of
 
-    return Ground("t-junction", tuple(Surface(one.label, one.vertices, one.triangles) for one in surfaces_of("t-junction")))
+    return Ground(
+        "t-junction",
+        tuple(Surface(surface.label, surface.vertices, surface.triangles) for surface in surfaces_of("t-junction")),
+    )
 
 
 def measure(view: DrawnCell, ground: Ground, open_page: Any) -> dict[str, Any]:  # noqa: ANN401 - playwright's

@@ -119,17 +119,22 @@ def main() -> bool:
                                 page.terminate()
             finally:
                 server.terminate()
-    rate = _against_neighbours([one.ticks_per_s for one in watched], [one.ticks_per_s for one in alone])
-    cost = _against_neighbours([one.cpu_ms_per_tick for one in watched], [one.cpu_ms_per_tick for one in alone])
+    rate = _against_neighbours([sample.ticks_per_s for sample in watched], [sample.ticks_per_s for sample in alone])
+    cost = _against_neighbours([sample.cpu_ms_per_tick for sample in watched], [sample.cpu_ms_per_tick for sample in alone])
     met = cost <= 1 + LOSS_MOST
     rows = [
-        [name, f"{median(one.ticks_per_s for one in turns):.0f}", f"{median(one.cpu_ms_per_tick for one in turns):.2f}"]
+        [
+            name,
+            f"{median(sample.ticks_per_s for sample in turns):.0f}",
+            f"{median(sample.cpu_ms_per_tick for sample in turns):.2f}",
+        ]
         for name, turns in (("alone", alone), ("watched", watched))
     ]
     rows.append(["watched to alone, turn by turn", f"{rate:.3f}", f"{cost:.3f} ({verdict(met=met)})"])
     show(f"a town with {CARS} cars, {TICKS} ticks a turn, {TURNS} turns", ["", "ticks/s", "server's ms of CPU a tick"], rows)
     figures: dict[str, object] = {
-        "cars": CARS, "ticks": TICKS, "alone": [one._asdict() for one in alone], "watched": [one._asdict() for one in watched],
+        "cars": CARS, "ticks": TICKS, "alone": [sample._asdict() for sample in alone],
+        "watched": [sample._asdict() for sample in watched],
         "ticks_per_s_ratio": rate, "cpu_ratio": cost, "answers_to_the_page": answers, "loss_most": LOSS_MOST,
     }  # fmt: skip
     save("view_live", figures)

@@ -43,7 +43,7 @@ def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
     A colour counts by the root of how often it is there: by how often, roads and meadows would take the whole palette, and
     the cars, which all this is about, would be grey.
     """
-    pixels = np.concatenate([np.asarray(one).reshape(-1, 3) for one in pictures])
+    pixels = np.concatenate([np.asarray(picture).reshape(-1, 3) for picture in pictures])
     colours, counts = np.unique(pixels & 0xFC, axis=0, return_counts=True)
     often = np.repeat(colours, np.ceil(np.sqrt(counts) / 4).astype(int), axis=0)
     return Image.fromarray(often[None].astype(np.uint8)).quantize(COLOURS, Image.Quantize.MEDIANCUT)
@@ -75,7 +75,7 @@ def _moving(page: Any, name: str) -> None:  # noqa: ANN401 - playwright's
         shot = Image.open(io.BytesIO(page.locator("#stage").screenshot())).convert("RGB")
         pictures.append(shot.resize(GIF_PX, Image.Resampling.LANCZOS))
     palette = _palette(pictures)
-    flat = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in pictures]
+    flat = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     flat[0].save(DOCS / name, save_all=True, append_images=flat[1:], duration=110, loop=0, optimize=False)
 
 

@@ -115,9 +115,9 @@ def main() -> bool:
     for kmh in SPEEDS_KMH:
         speed_mps = kmh / 3.6
         outcomes = [run(speed_mps, delay_s) for delay_s in DELAYS_S]
-        curves[kmh] = [one.impact_mps * 3.6 for one in outcomes]
+        curves[kmh] = [outcome.impact_mps * 3.6 for outcome in outcomes]
         # The last delay before the first hit: later ones that miss by luck do not count.
-        first = next((number for number, one in enumerate(outcomes) if one.hit), len(outcomes))
+        first = next((number for number, outcome in enumerate(outcomes) if outcome.hit), len(outcomes))
         latest[kmh] = DELAYS_S[first - 1] if first else None
         same = same and run(speed_mps, DELAYS_S[10]) == outcomes[10]
         same = same and run(speed_mps, None).hit
@@ -136,9 +136,9 @@ def main() -> bool:
             in_time={str(kmh): share for kmh, share in in_time.items()},
         )
     rows = [
-        [name, f"{1000 * one.median_s:.1f} ms", f"{1000 * one.late_1_in_1000_s:.0f} ms",
-         *(f"{100 * one.in_time[str(kmh)]:.2f} %" for kmh in SPEEDS_KMH)]
-        for name, one in profiles.items()
+        [name, f"{1000 * profile.median_s:.1f} ms", f"{1000 * profile.late_1_in_1000_s:.0f} ms",
+         *(f"{100 * profile.in_time[str(kmh)]:.2f} %" for kmh in SPEEDS_KMH)]
+        for name, profile in profiles.items()
     ]  # fmt: skip
     show(
         f"warnings in time, of {MESSAGES}, {APART_M:g} m apart in sight",
@@ -146,12 +146,12 @@ def main() -> bool:
         rows,
     )
     print(f"runs repeated to the bit, and without a warning every car hits: {'yes' if same else 'no'}")
-    _draw(curves, {name: one.late_1_in_1000_s for name, one in profiles.items()})
+    _draw(curves, {name: profile.late_1_in_1000_s for name, profile in profiles.items()})
     figures = {
         "step_out_s": STEP_OUT_S, "walk_mps": WALK_MPS, "delays_s": DELAYS_S, "messages": MESSAGES,
         "impact_kmh": {str(kmh): curve for kmh, curve in curves.items()},
         "latest_s": {str(kmh): value for kmh, value in latest.items()},
-        "profiles": {name: asdict(one) for name, one in profiles.items()}, "repeats_to_the_bit": same,
+        "profiles": {name: asdict(profile) for name, profile in profiles.items()}, "repeats_to_the_bit": same,
     }  # fmt: skip
     save("vru", figures)
     return same and all(value is not None for value in latest.values())
@@ -165,9 +165,11 @@ def tables(figures: dict[str, Any]) -> str:
         rows.append(f"| {kmh} km/h | {told} | {max(figures['impact_kmh'][kmh]):.0f} km/h |")
     rows += ["", "| network | median delay | 1 of 1000 later than | in time at " + ", ".join(figures["latest_s"]) + " km/h |"]
     rows.append("|---|---|---|---|")
-    for name, one in figures["profiles"].items():
-        shares = ", ".join(f"{100 * share:.2f} %" for share in one["in_time"].values())
-        rows.append(f"| `{name}` | {1000 * one['median_s']:.1f} ms | {1000 * one['late_1_in_1000_s']:.0f} ms | {shares} |")
+    for name, profile in figures["profiles"].items():
+        shares = ", ".join(f"{100 * share:.2f} %" for share in profile["in_time"].values())
+        rows.append(
+            f"| `{name}` | {1000 * profile['median_s']:.1f} ms | {1000 * profile['late_1_in_1000_s']:.0f} ms | {shares} |"
+        )
     return "\n".join(rows)
 
 

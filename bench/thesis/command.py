@@ -237,10 +237,10 @@ def summary(result: "Result") -> Table:
         "mode", "nodes", "resolution", "images/s, best", "saturated at vehicles", "10 frames/s up to vehicles",
         box=None, title=f"map {result.plan['map_name']}, one camera per vehicle", title_justify="left", header_style="bold",
     )  # fmt: skip
-    for one in result.series:
-        limit = str(one.limit) if one.limit is not None else "none"
-        best = f"{median(one.best_images_per_s):.0f}"
-        table.add_row(one.mode, str(one.node_set), str(one.resolution), best, str(one.saturation), limit)
+    for series in result.series:
+        limit = str(series.limit) if series.limit is not None else "none"
+        best = f"{median(series.best_images_per_s):.0f}"
+        table.add_row(series.mode, str(series.node_set), str(series.resolution), best, str(series.saturation), limit)
     for size in sorted({trial.resolution for trial in result.eight}):
         held = result.eight_vehicles(size)
         words = f"{held.vehicles if held else 'no'} vehicles with eight cameras"

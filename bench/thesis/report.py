@@ -92,10 +92,10 @@ def figures(result: Result) -> list[Figure]:
 
 def _lockstep(series: Sequence[Series], kind: Kind) -> list[Figure]:
     """The thesis' servers were unequal: its numbers stand with those; with equal nodes figures are beside them."""
-    counts, sizes = sorted({one.node_set.nodes for one in series}), sorted({one.resolution for one in series})
+    counts, sizes = sorted({curve.node_set.nodes for curve in series}), sorted({curve.resolution for curve in series})
     fewest, most, small, large = counts[0], counts[-1], sizes[0], sizes[-1]
-    alone = [one for one in series if one.node_set.nodes == fewest]
-    together = [one for one in series if one.node_set.nodes == most]
+    alone = [curve for curve in series if curve.node_set.nodes == fewest]
+    together = [curve for curve in series if curve.node_set.nodes == most]
     who, all_of = str(alone[0].node_set), str(together[0].node_set)
     limit_ms = 1e3 / LEAST_FRAMES_PER_S
     is_theirs = kind == "unequal"
@@ -106,15 +106,15 @@ def _lockstep(series: Sequence[Series], kind: Kind) -> list[Figure]:
     made = [
         Figure(
             number("8.2"), f"Time of a step with {who}, by resolution. Dotted: 10 steps a second. {_BANDS}", "step (ms)",
-            _by(alone, "step_ms", lambda one: str(one.resolution)), Reference("10 steps a second", limit_ms),
+            _by(alone, "step_ms", lambda curve: str(curve.resolution)), Reference("10 steps a second", limit_ms),
         ),
         Figure(
             number("8.3"), f"Images of all cameras a second with {who}. {_DOTS} {_BANDS}", _IMAGES,
-            _by(alone, "images_per_s", lambda one: str(one.resolution)), references=(ONE_180, ONE_1440),
+            _by(alone, "images_per_s", lambda curve: str(curve.resolution)), references=(ONE_180, ONE_1440),
         ),
         Figure(
             number("8.4"), f"Images a second at {small} with rising numbers of nodes. {_DOTS} {_BANDS}", _IMAGES,
-            _by(_at(series, small), "images_per_s", lambda one: str(one.node_set)), references=(ONE_180, FOUR),
+            _by(_at(series, small), "images_per_s", lambda curve: str(curve.node_set)), references=(ONE_180, FOUR),
         ),
     ]  # fmt: skip
     for text, size in (("8.5", small), ("8.6", large)):
@@ -123,7 +123,7 @@ def _lockstep(series: Sequence[Series], kind: Kind) -> list[Figure]:
     made.append(
         Figure(
             number("8.7"), f"Images of all cameras a second with {all_of}, by resolution. {_DOTS} {_BANDS}", _IMAGES,
-            _by(together, "images_per_s", lambda one: str(one.resolution)), references=(FOUR,),
+            _by(together, "images_per_s", lambda curve: str(curve.resolution)), references=(FOUR,),
         )
     )  # fmt: skip
     for text, size in (("8.8", small), ("8.9", large)):
@@ -136,13 +136,14 @@ def _lockstep(series: Sequence[Series], kind: Kind) -> list[Figure]:
 
 
 def _real_time(series: Sequence[Series]) -> list[Figure]:
-    most, small = max(one.node_set.nodes for one in series), min(one.resolution for one in series)
-    together = [one for one in series if one.node_set.nodes == most]
+    most, small = max(curve.node_set.nodes for curve in series), min(curve.resolution for curve in series)
+    together = [curve for curve in series if curve.node_set.nodes == most]
     all_of = str(together[0].node_set)
     return [
         Figure(
             "", f"Real time, {all_of}: frames a second of each camera, by resolution. Dots: 10. {_BANDS}", "frames per second",
-            _by(together, "frames_per_s", lambda one: str(one.resolution)), Reference("10 frames a second", LEAST_FRAMES_PER_S),
+            _by(together, "frames_per_s", lambda curve: str(curve.resolution)),
+            Reference("10 frames a second", LEAST_FRAMES_PER_S),
             slug="real-time",
         ),
         _latencies("", f"at {small}, {all_of}, real time", _at(together, small)),
@@ -174,28 +175,28 @@ def _eight(result: Result) -> list[Figure]:
 
 
 def _at(series: Sequence[Series], size: Resolution) -> list[Series]:
-    return [one for one in series if one.resolution == size]
+    return [curve for curve in series if curve.resolution == size]
 
 
 def _by(series: Sequence[Series], name: str, label: Callable[[Series], str]) -> tuple[Curve, ...]:
     curves = []
-    for colour, one in enumerate(series):
-        values = getattr(one, name)
+    for colour, curve in enumerate(series):
+        values = getattr(curve, name)
         points = tuple(
             (float(count), median(repeats), min(repeats), max(repeats))
-            for count, repeats in zip(one.vehicles, values, strict=True)
+            for count, repeats in zip(curve.vehicles, values, strict=True)
         )
-        limit = next(((x, y) for x, y, *_ in points if x == one.limit), None)
-        curves.append(Curve(label(one), points, limit, colour))
+        limit = next(((x, y) for x, y, *_ in points if x == curve.limit), None)
+        curves.append(Curve(label(curve), points, limit, colour))
     return tuple(curves)
 
 
 def _by_server(series: Sequence[Series], name: str, *, main: bool = False, marked: bool = True) -> tuple[Curve, ...]:
     curves = []
-    for one in series:
-        for server in one.servers if main else one.nodes:
-            points = _points(one, server, name)
-            limit = next(((x, y) for x, y, *_ in points if x == one.limit), None) if marked else None
+    for curve in series:
+        for server in curve.servers if main else curve.nodes:
+            points = _points(curve, server, name)
+            limit = next(((x, y) for x, y, *_ in points if x == curve.limit), None) if marked else None
             curves.append(Curve(server.name, points, limit, len(curves)))
     return tuple(curves)
 
@@ -276,7 +277,7 @@ def render(result: Result, provenance: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    best = max(result.of("lockstep"), key=lambda one: median(one.best_images_per_s), default=None)
+    best = max(result.of("lockstep"), key=lambda series: median(series.best_images_per_s), default=None)
     return environment.get_template("cluster.html.j2").render(
         version=samepath.__version__,
         result=result,
@@ -285,14 +286,14 @@ def render(result: Result, provenance: Mapping[str, Any]) -> str:
         how=f"{how(result)} {sentence(result.traffic)}",
         tables=[_shown(table) for table in tables(result)],
         figures=[(figure.number, figure.caption, Markup(svg(figure))) for figure in figures(result)],
-        series=[row for one in result.series for row in _rows_of(one)],
+        series=[row for series in result.series for row in _rows_of(series)],
         provenance=list(_rows({name: provenance[name] for name in _SHOWN if name in provenance})),
     )
 
 
 def how(result: Result) -> str:
     """How long was measured, in a sentence, and what there was no time for."""
-    fewest, most = ((end(one.ticks) for one in result.of("lockstep")) for end in (min, max))
+    fewest, most = ((end(series.ticks) for series in result.of("lockstep")) for end in (min, max))
     repeats = (
         "once" if result.most_repeats == 1 else f"{result.most_repeats} repeats" if result.least_repeats == result.most_repeats
         else f"{result.least_repeats} to {result.most_repeats} repeats"

@@ -122,28 +122,28 @@ class Result:
     def find(self, mode: Mode, kind: Kind, nodes: int, resolution: Resolution) -> Series | None:
         """A series, if it was measured."""
         wanted = (mode, NodeSet(kind, nodes), resolution)
-        return next((one for one in self.series if (one.mode, one.node_set, one.resolution) == wanted), None)
+        return next((series for series in self.series if (series.mode, series.node_set, series.resolution) == wanted), None)
 
     def of(self, mode: Mode, kind: Kind | None = None) -> list[Series]:
         """All series of a mode and a kind of nodes."""
-        return [one for one in self.series if one.mode == mode and kind in (None, one.node_set.kind)]
+        return [series for series in self.series if series.mode == mode and kind in (None, series.node_set.kind)]
 
     @property
     def resolutions(self) -> list[Resolution]:
-        return sorted({one.resolution for one in self.series})
+        return sorted({series.resolution for series in self.series})
 
     @property
     def counts(self) -> list[int]:
         """Numbers of nodes."""
-        return sorted({one.node_set.nodes for one in self.series})
+        return sorted({series.node_set.nodes for series in self.series})
 
     @property
     def most_repeats(self) -> int:
-        return max((len(values) for one in self.series for values in one.step_ms), default=0)
+        return max((len(values) for series in self.series for values in series.step_ms), default=0)
 
     @property
     def least_repeats(self) -> int:
-        return min((len(values) for one in self.series for values in one.step_ms), default=0)
+        return min((len(values) for series in self.series for values in series.step_ms), default=0)
 
     def eight_vehicles(self, resolution: Resolution) -> EightTrial | None:
         """The most vehicles with eight cameras that ran in real time."""
@@ -153,13 +153,13 @@ class Result:
     def plain(self) -> dict[str, Any]:
         """The result as JSON data."""
         own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("series", "eight")}
-        return own | {"series": [one.plain() for one in self.series], "eight": [trial.plain() for trial in self.eight]}
+        return own | {"series": [series.plain() for series in self.series], "eight": [trial.plain() for trial in self.eight]}
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> "Result":
         """The result of :meth:`plain`, also from JSON."""
         given = {name: value for name, value in plain.items() if name not in ("series", "eight")}
-        series = tuple(Series.of(one) for one in plain["series"])
+        series = tuple(Series.of(entry) for entry in plain["series"])
         return cls(**given, series=series, eight=tuple(EightTrial.of(trial) for trial in plain["eight"]))
 
 

@@ -58,7 +58,7 @@ def _machines(result: Result) -> Table:
 
 
 def _kinds(result: Result) -> Iterable[tuple[str, str]]:
-    present = {one.node_set.kind for one in result.of("lockstep")}
+    present = {series.node_set.kind for series in result.of("lockstep")}
     return [
         (kind, words) for kind, words in (("equal", "one thread"), ("unequal", "the fastest of the unequal")) if kind in present
     ]
@@ -70,7 +70,7 @@ def _camera_times(result: Result) -> Table:
         alone = [result.find("lockstep", kind, 1, size) for kind, _ in _kinds(result)]  # type: ignore[arg-type]
         if any(alone):
             theirs = p.CAMERA_MS.get(str(size))
-            cells = [spread(one.camera_ms if one else None, 2) for one in alone]
+            cells = [spread(series.camera_ms if series else None, 2) for series in alone]
             rows.append((str(size), theirs.words if theirs else "11 to 14 ms", *cells))
     first = result.find("lockstep", "equal", 1, _SMALL)
     last = result.find("lockstep", "equal", 1, _LARGE)
@@ -92,9 +92,9 @@ def _one_server(result: Result) -> Table:
         row = [str(size), theirs.words if theirs else NONE, f"{p.ONE_SERVER_VEHICLES.words}"]
         found = False
         for kind, _ in _kinds(result):
-            one = result.find("lockstep", kind, 1, size)  # type: ignore[arg-type]
-            found = found or one is not None
-            row += [spread(one.best_images_per_s) if one else NONE, _limit(one)]
+            series = result.find("lockstep", kind, 1, size)  # type: ignore[arg-type]
+            found = found or series is not None
+            row += [spread(series.best_images_per_s) if series else NONE, _limit(series)]
         if found:
             rows.append(tuple(row))
     columns = ["resolution", "thesis: images/s, best", "vehicles at 10 frames/s"]
@@ -120,9 +120,9 @@ def _servers(result: Result) -> Table:
         found = False
         for kind, _ in _kinds(result):
             for size in (_SMALL, _LARGE):
-                one = result.find("lockstep", kind, count, size)  # type: ignore[arg-type]
-                found = found or one is not None
-                row += [spread(one.best_images_per_s) if one else NONE, _saturation(one)]
+                series = result.find("lockstep", kind, count, size)  # type: ignore[arg-type]
+                found = found or series is not None
+                row += [spread(series.best_images_per_s) if series else NONE, _saturation(series)]
         if found:
             rows.append(tuple(row))
     columns = ["nodes", f"thesis, {_SMALL}: images/s, best", "saturated at vehicles"]
@@ -143,7 +143,7 @@ def _saturation(series: Series | None) -> str:
 
 
 def _most(result: Result, kind: Any, size: Resolution) -> Series | None:  # noqa: ANN401 - a kind
-    return next((one for count in reversed(result.counts) if (one := result.find("lockstep", kind, count, size))), None)
+    return next((series for count in reversed(result.counts) if (series := result.find("lockstep", kind, count, size))), None)
 
 
 def _each_server(result: Result) -> Table:
@@ -175,7 +175,7 @@ def _resolutions(result: Result) -> Table:
     for size in result.resolutions:
         found = [_most(result, kind, size) for kind, _ in _kinds(result)]
         if any(found):
-            cells = [spread(one.best_images_per_s) if one else NONE for one in found]
+            cells = [spread(series.best_images_per_s) if series else NONE for series in found]
             theirs = p.SERVERS_IMAGES_PER_S[4].words if size == _SMALL else "in the picture only"
             rows.append((str(size), theirs, *cells))
     columns = ("resolution", "thesis: images/s with four servers, best", *(f"ours, {kind}" for kind, _ in _kinds(result)))
@@ -207,10 +207,10 @@ def _calls(result: Result) -> Table:
     rows = []
     for size in (_SMALL, _LARGE):
         for mode in ("lockstep", "real time"):
-            found = [one for one in result.of(mode, "equal") if one.resolution == size]  # type: ignore[arg-type]
+            found = [series for series in result.of(mode, "equal") if series.resolution == size]  # type: ignore[arg-type]
             if not found:
                 continue
-            series = max(found, key=lambda one: one.node_set.nodes)
+            series = max(found, key=lambda series: series.node_set.nodes)
             nodes = [value for node in series.nodes for value in node.call_ms if value is not None]
             main = [value for server in series.servers if server.name == MAIN for value in server.call_ms if value is not None]
             worst = [value for server in series.servers for value in server.call_p99_ms if value is not None]

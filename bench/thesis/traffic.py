@@ -218,7 +218,7 @@ class PursuitTraffic:
         decided = self._fleet.decide(rows)
         asked = []
         for home, caller in enumerate(self._client.callers):
-            own = [one.actor for one in self._fleet.vehicles if one.home == home and one.actor in decided]
+            own = [vehicle.actor for vehicle in self._fleet.vehicles if vehicle.home == home and vehicle.actor in decided]
             if own:
                 caller.send("apply_batch", [_control(actor, decided[actor]) for actor in own], False)
                 asked.append(caller)
