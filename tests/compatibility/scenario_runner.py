@@ -7,7 +7,9 @@ first scenario whose town is there is run, and every OpenSCENARIO file whose tow
 
 ScenarioRunner waits for somebody to drive the hero. Here that is CARLA's traffic manager: a second client of ours looks for the
 hero and sets its autopilot. Whether a scenario then succeeds says as much of that driver as of the server; that it is played to
-its end, and judged, says that the server did what ScenarioRunner needs.
+its end, and judged, says that the server did what ScenarioRunner needs. ``FreeRide`` has no end: it is played for a while. With
+``--keep FOLDER`` results and what ScenarioRunner said are kept, and a run that was interrupted goes on, as long as the code is
+the same.
 
 ``--route FILE --only ID --repeats 20`` drives a route of a file with ScenarioRunner's own NPC agent instead, which needs no
 second client, so often, and compares the runs: the verdicts, and every call, answer, state and sensor frame.
@@ -31,7 +33,9 @@ from tests.compatibility.repeats import FreshServers, repeated
 from tests.support import ROOT
 
 PORT = 3820
-LONGEST_S = 600.0
+LONGEST_S = 900.0
+# Waits until somebody stops it; so it is stopped after so many seconds, and must still be there by then.
+ENDLESS = {"FreeRide_1": 60.0}
 
 # Runs beside ScenarioRunner: drives the hero as soon as it is there, and ends with it.
 DRIVER = """
@@ -63,7 +67,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--route", type=Path, help="a file of routes, of which --only is driven by the NPC agent")
     parser.add_argument("--repeats", type=int, default=2, help="how often that route is driven")
-    parser.add_argument("--keep", type=Path, help="a folder for recordings and output of that route's runs")
+    parser.add_argument("--keep", type=Path, help="a folder for recordings and output; there it goes on, too")
     parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
     code_measured()  # now: what is changed while this runs is not measured
@@ -83,7 +87,7 @@ def main() -> int:
         if arguments.only not in name:
             continue
         known = town.removesuffix("_Opt") in towns
-        results[name] = run(arguments, words) if known else {"result": "not run", "why": f"there is no {town}"}
+        results[name] = kept(arguments, name, words) if known else {"result": "not run", "why": f"there is no {town}"}
         print(f"{name}: {json.dumps(results[name])[:300]}", file=sys.stderr, flush=True)
     table = Table("configuration", "result", "", box=None)
     for name, found in results.items():
@@ -91,7 +95,7 @@ def main() -> int:
     Console(width=180).print(table)
     if arguments.save:
         save("scenario-runner", {"configurations": results}, command)
-    return 0 if all(found["result"] in ("judged", "not run") for found in results.values()) else 1
+    return 0 if all(found["result"] in ("judged", "played", "not run") for found in results.values()) else 1
 
 
 def _configurations(examples: Path) -> list[tuple[str, list[str], str]]:
@@ -143,15 +147,30 @@ def drive(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def run(arguments: argparse.Namespace, words: list[str]) -> dict[str, str]:
-    """What ScenarioRunner said at the end of one configuration."""
+def kept(arguments: argparse.Namespace, name: str, words: list[str]) -> dict[str, str]:
+    """What one configuration came to, now or before."""
+    folder = arguments.keep
+    path = None if folder is None else folder / f"{name}-{code_measured()['digest']}.json"
+    if path is not None and path.exists():
+        before: dict[str, str] = json.loads(path.read_text("utf-8"))
+        return before
+    found, said = run(arguments, words, ENDLESS.get(name))
+    if path is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.log").write_text(said, "utf-8")
+        path.write_text(json.dumps(found), "utf-8")
+    return found
+
+
+def run(arguments: argparse.Namespace, words: list[str], stopped_s: float | None) -> tuple[dict[str, str], str]:
+    """What one configuration came to, and all that ScenarioRunner said; ``stopped_s``: it has no end of its own."""
     folder, port = arguments.folder.absolute(), arguments.port
     ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     theirs = {**os.environ, **_environment(folder)}
     serve = [sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "oval", "--maps", str(arguments.maps)]
     command = [
         str(arguments.python), "scenario_runner.py", "--port", str(port), "--trafficManagerPort", str(port + 7), "--sync",
-        "--reloadWorld", "--output", "--timeout", "120", *words,
+        "--reloadWorld", "--output", "--timeout", "300", *words,
     ]  # fmt: skip
     with (
         tempfile.TemporaryDirectory() as place,
@@ -162,7 +181,7 @@ def run(arguments: argparse.Namespace, words: list[str]) -> dict[str, str]:
             assert server.stderr is not None
             first = server.stderr.readline()
             if "serving map" not in first:
-                return {"result": "no server", "why": first.strip()}
+                return {"result": "no server", "why": first.strip()}, ""
             driver = subprocess.Popen(
                 [str(arguments.python), "-c", DRIVER, str(port), str(port + 7)], stderr=subprocess.DEVNULL
             )
@@ -173,17 +192,21 @@ def run(arguments: argparse.Namespace, words: list[str]) -> dict[str, str]:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=LONGEST_S,
+                timeout=stopped_s or LONGEST_S,
             )
-        except subprocess.TimeoutExpired:
-            return {"result": "took too long", "why": f"more than {LONGEST_S:g} s"}
+        except subprocess.TimeoutExpired as late:
+            said = (late.stdout or b"").decode("utf-8", errors="replace")
+            if stopped_s and "Traceback" not in said:
+                return {"result": "played", "why": f"it has no end; stopped after {stopped_s:g} s"}, said
+            return {"result": "took too long", "why": f"more than {LONGEST_S:g} s"}, said
         finally:
             if driver is not None:
                 driver.kill()
                 driver.wait()
             server.terminate()
-    found = _verdict(done.stdout + done.stderr)
-    return found if found["result"] == "judged" else {**found, "result": f"ended with {done.returncode}"}
+    said = done.stdout + done.stderr
+    found = _verdict(said)
+    return (found if found["result"] == "judged" else {**found, "result": f"ended with {done.returncode}"}), said
 
 
 def _verdict(said: str) -> dict[str, str]:
