@@ -142,6 +142,7 @@ class ScriptRunner:
         settings = self.settings
         if settings.port is not None:
             return settings.port
+        # CARLA's streams are at the port behind that of its calls.
         if _is_free(settings.host, DEFAULT_PORT) and _is_free(settings.host, DEFAULT_PORT + 1):
             return DEFAULT_PORT
         self._say_taken()
@@ -302,6 +303,7 @@ def _reload(address: tuple[str, int]) -> None:
         with socket.create_connection(address, 10.0) as connection:
             connection.settimeout(_RELOAD_S)
             before = _asked(connection, 1, "get_episode_info")
+            # The same map, settings as at the start, all layers.
             _asked(connection, 2, "load_new_episode", "", True, 0xFFFF)
             end_s = SYSTEM_CLOCK.monotonic_s() + _RELOAD_S
             while _asked(connection, 3, "get_episode_info")[0] == before[0]:

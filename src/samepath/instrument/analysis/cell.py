@@ -152,6 +152,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
     outcomes = classify(cell)
     boundary = find_boundary(cell, options.split)
     found = scan(cell, spread, outcomes, MAX_CLUSTERED, boundary.before(spread))
+    # Known only after the second reading. Repeats of one outcome have the same bits, so that of its first is that of all.
     split_ticks = {deviation.repeat: deviation.divergent_tick for deviation in found.deviations}
     outcomes = tuple(replace(outcome, split_tick=split_ticks[outcome.repeats[0]]) for outcome in outcomes)
     findings = find_differences(cell, spread)
@@ -160,6 +161,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
     structural = tuple(finding.message for finding in findings) if options.structure_fails else ()
     before, after = boundary.before(spread), boundary.after(spread)
     bounded = _Bounded.of(cell, spread, sensors, options, found, before)
+    # An actor whose position has a limit of its own is not held against the tolerance as well.
     judged_summary = summary if bounded.mask is None else summarise(spread, bounded.mask)
     judged = {
         criterion: judge(
@@ -174,12 +176,14 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
             broken=bounded.broken,
             sensed=next((sensor.words(cell.header.step_s) for sensor in sensors if not sensor.identical), ""),
         )
+        # By sigma as well, whatever was asked for: it is the paper's criterion, and reports show both.
         for criterion in Criterion
     }
     divergent = sum(len(outcome.repeats) for outcome in outcomes[1:])
     phase = _PhaseBuilder(spread, options, count, found, bounded)
     pace, frame_times = PaceFinder(cell.header.step_s), FrameTimesFinder()
     first = find_first(cell, outcomes, found.deviations)
+    # One reading of the logs serves all three: each hands on to the next what it has looked at.
     conditions, places = read_host(cell.header, frame_times.watch(pace.watch(cell.host_logs())))
     return CellAnalysis(
         header=cell.header,

@@ -86,6 +86,7 @@ class _Comparison:
             leaks, text = False, self.not_shown
         elif corrected < threshold:
             leaks, text = self.is_leak, f"{self.shown} (corrected p = {corrected:.2g})"
+        # With so few repeats no result at all could have come below the threshold: that none did says nothing.
         elif self.attainable >= threshold:
             leaks, text = None, f"{self.not_shown}, but these are too few to tell"
         else:

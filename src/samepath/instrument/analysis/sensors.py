@@ -206,12 +206,14 @@ def compare(kind: str, where: tuple[int, int, int], a: Sample, b: Sample) -> Fra
     if a.dtype != b.dtype or a.shape != b.shape:
         return _unequal_shapes(where, a, b)
     elements = _elements(a)
+    # By bytes: as numbers, a NaN would differ from itself and -0.0 would equal 0.0, and the digests say otherwise.
     unlike = np.frombuffer(a.data, np.uint8) != np.frombuffer(b.data, np.uint8)
     differing = int(unlike.reshape(elements, -1).any(axis=1).sum()) if elements else 0
     ours, theirs = _quantities(kind, a.array), _quantities(kind, b.array)
     if ours is None or theirs is None:
         return FrameDifference(*where, elements, differing, None, None)
     apart = np.abs(ours - theirs)
+    # An infinite depth has no distance from another. That the two differ has been counted already.
     apart = apart[np.isfinite(apart)]
     mean = float(apart.mean()) if apart.size else 0.0
     return FrameDifference(*where, elements, differing, float(apart.max(initial=0.0)), mean, _unit(kind))

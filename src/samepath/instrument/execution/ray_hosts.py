@@ -208,6 +208,8 @@ def _start(ray: Ray, name: str, node: RayNode) -> Ray:
         name=f"samepath {name}",
         num_cpus=node.cpus,
         num_gpus=node.gpus,
+        # A repeat that Ray ran again by itself would be measured in a process that nobody has prepared. What is lost is told,
+        # and the study decides.
         max_restarts=0,
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),

@@ -147,6 +147,7 @@ def states_table(header: Header, repeat: Repeat) -> pa.Table:
     ]
     for index in range(len(header.channels)):
         values = np.ascontiguousarray(repeat.values[:, index])
+        # Absent is absent: whoever reads the file sees no value there. Read back by us, it is NaN again.
         missing = np.isnan(values)
         columns.append(pa.array(values, mask=missing) if missing.any() else pa.array(values))
     columns.append(pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), count, [None, pa.py_buffer(repeat.digests.tobytes())]))
@@ -211,6 +212,7 @@ def host_from_row(row: dict[str, Any]) -> HostLog:
 
 def digests_of(column: pa.ChunkedArray) -> NDArray[np.uint8]:
     """Read a digest column as bytes[row, 16]."""
+    # A chunk may be a slice of a longer buffer, so its offset counts.
     chunks = [
         np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * 16 : (chunk.offset + len(chunk)) * 16]
         for chunk in column.chunks

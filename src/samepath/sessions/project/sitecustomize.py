@@ -46,6 +46,7 @@ _CARLA_CLASSES = (
 )  # fmt: skip
 # What only reads the last state, or is called so often that watching would slow a script down.
 _NOT_WATCHED = ("get_", "is_", "has_", "_")
+# Taken before the clock is watched: evidence is timed by the real one, also where the script's is pinned.
 _real_monotonic_ns = time.monotonic_ns
 
 
@@ -161,6 +162,7 @@ def _watch_random(report: _Report, seed: int | None) -> None:
         frame = sys._getframe(2)  # past Random.__init__
         if a is None and type(self) is random.Random and not _caller_is_stdlib(frame):
             report.once("random", frame, name="random.Random()")
+            # Each generator has numbers of its own, as it would by chance, and the same ones in every run.
             a = None if seed is None else seed * 1000 + next(numbers)
         seed_instance(self, a, version)
 
@@ -184,6 +186,7 @@ def _watch_entropy(report: _Report, random: Any, seed: int | None) -> None:
         return ask(size) if pinned is None else pinned.randbytes(size)
 
     os.urandom = urandom
+    # It has taken the name at its own import.
     random._urandom = urandom
 
 
@@ -272,14 +275,15 @@ def _watch_datetime(report: _Report, moment: Any) -> None:
 
     real = datetime.datetime
 
-    class Kind(type):
+    # What was made by the real class, by a library or before us, must still be a datetime to the script.
+    class AlsoReal(type):
         def __instancecheck__(cls, thing: object) -> bool:
             return isinstance(thing, real)
 
         def __subclasscheck__(cls, other: type) -> bool:
             return issubclass(other, real)
 
-    class Watched(real, metaclass=Kind):  # type: ignore[misc, valid-type]
+    class Watched(real, metaclass=AlsoReal):  # type: ignore[misc, valid-type]
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             report.once("clock", sys._getframe(1), name="datetime.now")

@@ -153,6 +153,7 @@ def content_of(kind: str, values: Array, file: str) -> bytes:
 
     picture = Image.fromarray(_PICTURES[kind](values))
     if file.endswith(".jpg"):
+        # Colours as fine as brightness: halved, they would bleed over the edges that labels are about.
         picture.save(sink, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     else:
         picture.save(sink, "PNG", compress_level=_PNG_LEVEL)

@@ -103,6 +103,7 @@ def _run(
     ticks: list[int] = []
     while ended is None and suite.is_there and (settings.most is None or len(ticks) < settings.most):
         ended = simulation.step().ended
+        # Also at ticks whose frames are there already: the world and its sensors must come to the next one as they did before.
         suite.follow(commands=simulation.commands)
         tick = simulation.world.tick_count
         if tick % settings.every or not suite.is_there:

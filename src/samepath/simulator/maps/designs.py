@@ -74,6 +74,7 @@ def t_junction() -> str:
             if straight
             else PlanPiece(radius_m * abs(bend_rad), math.copysign(1.0 / radius_m, bend_rad))
         )
+        # The way to the next arm runs along the kerb. With a sidewalk on the others too, sidewalks would cross the road.
         sidewalk = (second - first) % 3 == 1
         parts.append(_turn(10 + index, 1000, x_m, y_m, (start, end), [piece], sidewalk=sidewalk))
         turns.append(Turn(10 + index, start.end, sidewalk))

@@ -120,6 +120,7 @@ def _box(road: Road, thing: RoadObject) -> list[Point]:
 
 
 def _circle(road: Road, thing: RoadObject, radius_m: float, z_m: float = 0.0) -> list[Point]:
+    # Clockwise: y changes its sign on the way into CARLA's frame, and there the ring must face up.
     angles_rad = [-2.0 * math.pi * i / _SIDES for i in range(_SIDES)]
     return [_world(road, thing, radius_m * math.cos(a), radius_m * math.sin(a), z_m) for a in angles_rad]
 

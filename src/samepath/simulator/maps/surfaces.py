@@ -66,7 +66,7 @@ class Polygon:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mouth:
+class _ArmMouth:
     """Where an arm meets the junction; first and last corner in the order of rising angle around the junction's middle."""
 
     first: Point
@@ -300,8 +300,8 @@ def junction_ring(document: OpenDrive, junction: Junction) -> tuple[Point, ...] 
     return tuple(ring) if _is_sound(ring, roads) else None
 
 
-def _mouths(document: OpenDrive, junction: Junction) -> list[_Mouth]:
-    found: list[_Mouth] = []
+def _mouths(document: OpenDrive, junction: Junction) -> list[_ArmMouth]:
+    found: list[_ArmMouth] = []
     for road in document.roads:
         for link, s_m, section in (
             (road.predecessor, 0.0, road.sections[0]),
@@ -313,7 +313,7 @@ def _mouths(document: OpenDrive, junction: Junction) -> list[_Mouth]:
             if span is not None:
                 left, right = (place(road, s_m, t_m) for t_m in span)
                 # CARLA's y points south: rising angle in its numbers meets the left edge of an outgoing road first.
-                found.append(_Mouth(left, right) if s_m == 0.0 else _Mouth(right, left))
+                found.append(_ArmMouth(left, right) if s_m == 0.0 else _ArmMouth(right, left))
     if not found:
         return []
     x_m = math.fsum(m.first[0] + m.last[0] for m in found) / (2 * len(found))

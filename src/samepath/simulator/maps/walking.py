@@ -40,7 +40,7 @@ _CROSSING_M: Final = 3.0
 _CROSSING_REACH_M: Final = 20.0
 
 
-class _Border(NamedTuple):
+class _StreetLine(NamedTuple):
     """A line along a street: lateral coordinate and height above the road."""
 
     t_m: float
@@ -51,8 +51,8 @@ class _Band(NamedTuple):
     """A strip along a street, left and right border."""
 
     kind: tuple[int, int]
-    left: _Border
-    right: _Border
+    left: _StreetLine
+    right: _StreetLine
 
 
 class WalkPolygon(NamedTuple):
@@ -107,6 +107,7 @@ def walk_mesh(road_map: RoadMap) -> WalkMesh:
                 middle_m = 0.5 * (low_m + high_m)
                 crossed = any(start_m <= middle_m <= end_m for start_m, end_m in crossings)
                 near, far = (list(_bands(road, section, s_m)) for s_m in (low_m, high_m))
+                # A strip begins or ends between these two cuts: there is nothing on the other side to join it to.
                 if [band.kind for band in near] != [band.kind for band in far]:
                     continue
                 for first, last in zip(near, far, strict=True):
@@ -123,7 +124,7 @@ def walk_mesh(road_map: RoadMap) -> WalkMesh:
     return WalkMesh(np.array(corners.points, np.float64).reshape(-1, 3), tuple(polygons))
 
 
-class _Mouth(NamedTuple):
+class _RoadMouth(NamedTuple):
     """Where a road meets a junction: the corners of its carriageway's cells there, in the order of a walk around it."""
 
     road: Road
@@ -136,9 +137,9 @@ class _Mouth(NamedTuple):
         return 0.5 * (first[0] + last[0]), 0.5 * (first[1] + last[1])
 
 
-def _mouths(document: OpenDrive) -> dict[int, list[_Mouth]]:
+def _mouths(document: OpenDrive) -> dict[int, list[_RoadMouth]]:
     """All of them, by junction, in the order of the file."""
-    found: dict[int, list[_Mouth]] = {}
+    found: dict[int, list[_RoadMouth]] = {}
     for road in document.roads:
         if road.junction_id is not None:
             continue
@@ -150,11 +151,11 @@ def _mouths(document: OpenDrive) -> dict[int, list[_Mouth]]:
             points = [_point(road, s_m, border) for band in bands for border in (band.left, band.right)]
             points = list(dict.fromkeys(points))
             if len(points) > 1:
-                found.setdefault(link.id, []).append(_Mouth(road, s_m, tuple(points if s_m == 0.0 else points[::-1])))
+                found.setdefault(link.id, []).append(_RoadMouth(road, s_m, tuple(points if s_m == 0.0 else points[::-1])))
     return found
 
 
-def _crossings_at_mouths(road_map: RoadMap, mouths: dict[int, list[_Mouth]]) -> dict[int, list[tuple[float, float]]]:
+def _crossings_at_mouths(road_map: RoadMap, mouths: dict[int, list[_RoadMouth]]) -> dict[int, list[tuple[float, float]]]:
     """Crossings that are painted inside a junction, as CARLA's towns have them: people cross at the end of the road beside."""
     found: dict[int, list[tuple[float, float]]] = {}
     junction_of = {road.id: road.junction_id for road in road_map.document.roads}
@@ -173,7 +174,7 @@ def _crossings_at_mouths(road_map: RoadMap, mouths: dict[int, list[_Mouth]]) -> 
     return found
 
 
-def _around(document: OpenDrive, junction_id: int, mouths: list[_Mouth]) -> list[Point]:
+def _around(document: OpenDrive, junction_id: int, mouths: list[_RoadMouth]) -> list[Point]:
     """The ring around a junction: along its mouths, and from one to the next along the sidewalk that joins them.
 
     Its corners are corners of the roads' and sidewalks' own polygons, so that people step from one to the other anywhere. Where
@@ -232,6 +233,7 @@ class _Corners:
             for y in (cell_y - 1, cell_y, cell_y + 1):
                 for known in self._cells.get((x, y), ()):
                     other = self.points[known]
+                    # A point of a bridge is not that of the street below it.
                     if math.dist(point[:2], other[:2]) <= _MERGE_M and abs(point[2] - other[2]) <= _STEEP_M:
                         return known
         self._cells.setdefault((cell_x, cell_y), []).append(len(self.points))
@@ -266,19 +268,19 @@ def _area_m2(corners: _Corners, numbers: list[int]) -> float:
     return 0.5 * math.fsum(a[0] * b[1] - a[1] * b[0] for a, b in zip(points, [*points[1:], points[0]], strict=True))
 
 
-def _point(road: Road, s_m: float, border: _Border) -> Point:
+def _point(road: Road, s_m: float, border: _StreetLine) -> Point:
     return place(road, s_m, border.t_m, border.z_m)
 
 
 def _bands(road: Road, section: LaneSection, s_m: float) -> Iterator[_Band]:
     """The strips of a street at ``s_m``, from left to right; in a junction only its sidewalks."""
-    spans: list[tuple[bool, _Border, _Border]] = []
+    spans: list[tuple[bool, _StreetLine, _StreetLine]] = []
     for lane in section.lanes:
         if lane.id == 0 or lane.kind == "none":
             continue
         inner, outer = borders(road, section, lane, s_m)
         low_m, high_m = heights_m(section, lane, s_m)
-        edges = (_Border(outer.t_m, high_m), _Border(inner.t_m, low_m))
+        edges = (_StreetLine(outer.t_m, high_m), _StreetLine(inner.t_m, low_m))
         left, right = edges if lane.id > 0 else edges[::-1]
         walk = lane.kind == "sidewalk"
         if left.t_m - right.t_m < _NARROW_M:
@@ -298,22 +300,24 @@ def _bands(road: Road, section: LaneSection, s_m: float) -> Iterator[_Band]:
             )
 
 
-def _sidewalk(left: _Border, right: _Border) -> Iterator[_Band]:
+def _sidewalk(left: _StreetLine, right: _StreetLine) -> Iterator[_Band]:
     """A sidewalk less the radius of a person on either side."""
     inset_m = min(_RAMP_M, (left.t_m - right.t_m) / 4)
-    yield _Band(SIDEWALK, _Border(left.t_m - inset_m, left.z_m), _Border(right.t_m + inset_m, right.z_m))
+    yield _Band(SIDEWALK, _StreetLine(left.t_m - inset_m, left.z_m), _StreetLine(right.t_m + inset_m, right.z_m))
 
 
-def _carriageway(left: _Border, right: _Border, kerb_left: _Border | None, kerb_right: _Border | None) -> Iterator[_Band]:
+def _carriageway(
+    left: _StreetLine, right: _StreetLine, kerb_left: _StreetLine | None, kerb_right: _StreetLine | None
+) -> Iterator[_Band]:
     """The road between kerbs: where a sidewalk is beside it, a ramp leads up onto it."""
-    inner_left = _Border(left.t_m - _RAMP_M, left.z_m) if kerb_left else left
-    inner_right = _Border(right.t_m + _RAMP_M, right.z_m) if kerb_right else right
+    inner_left = _StreetLine(left.t_m - _RAMP_M, left.z_m) if kerb_left else left
+    inner_right = _StreetLine(right.t_m + _RAMP_M, right.z_m) if kerb_right else right
     if kerb_left:
-        yield _Band(ROAD, _Border(left.t_m + _RAMP_M, kerb_left.z_m), inner_left)
+        yield _Band(ROAD, _StreetLine(left.t_m + _RAMP_M, kerb_left.z_m), inner_left)
     if inner_left.t_m - inner_right.t_m > _NARROW_M:
         yield _Band(ROAD, inner_left, inner_right)
     if kerb_right:
-        yield _Band(ROAD, inner_right, _Border(right.t_m - _RAMP_M, kerb_right.z_m))
+        yield _Band(ROAD, inner_right, _StreetLine(right.t_m - _RAMP_M, kerb_right.z_m))
 
 
 def _crossing_span_m(thing: RoadObject) -> tuple[float, float]:

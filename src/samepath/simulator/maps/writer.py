@@ -18,6 +18,7 @@ GEOREFERENCE: Final = "+proj=tmerc +lat_0=51.4545 +lon_0=-2.5879 +k=1 +x_0=0 +y_
 def number(value: float) -> str:
     """A number with at most twelve decimals, without trailing zeros."""
     text = f"{value:.12f}".rstrip("0").rstrip(".")
+    # A zero whose sign hangs on the last bit of a sine would make another text, and another digest of the map.
     return "0" if text == "-0" else text
 
 
@@ -63,6 +64,7 @@ def geometry(x_m: float, y_m: float, heading_rad: float, pieces: Sequence[PlanPi
     lines = ["  <planView>"]
     s_m = 0.0
     for piece in pieces:
+        # As it is written: the next piece begins where a reader of the file finds the end of this one.
         length_m = round(piece.length_m, 12)
         shape = "<line/>" if piece.curvature_per_m == 0.0 else f'<arc curvature="{number(piece.curvature_per_m)}"/>'
         place = f's="{number(s_m)}" x="{number(x_m)}" y="{number(y_m)}" hdg="{number(heading_rad)}" length="{number(length_m)}"'

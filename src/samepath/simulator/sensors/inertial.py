@@ -81,6 +81,8 @@ class Imu:
         x, y, z = acceleration_mps2
         felt = _seen((x, y, z + gravity_mps2), axes)
         turning = _seen(tuple(to_radians(rate) for rate in spin_degps), axes)
+        # Nothing is drawn for a sensor without noise, and one with noise has a stream of its own for each tick: whether a
+        # sensor is noisy moves no number of any other.
         noise = [0.0] * 6
         if any(values[f"noise_{kind}_stddev_{axis}"] for kind in ("accel", "gyro") for axis in _AXES):
             noise = normals(NoiseKey(int(values["noise_seed"]), noise_key.sensor, noise_key.tick).stream("imu"), 6).tolist()
@@ -111,6 +113,7 @@ def _seen(vector: tuple[float, ...], axes: tuple[tuple[float, float, float], ...
 GNSS_NAME: Final = "sensor.other.gnss"
 _EARTH_RADIUS_M: Final = 6378137.0
 _SCALE: Final = 0.9996
+# Up to here the argument of ``_hyperbolic`` stays below 0.16, where what its series leaves out does not show.
 _FARTHEST_M: Final = 1e6
 _GEO_AXES: Final = ("lat", "lon", "alt")
 _UNITS: Final = ("degrees", "degrees", "m")
@@ -189,6 +192,7 @@ def to_globe(origin: GeoOrigin, x_m: float, y_m: float, z_m: float) -> GnssReadi
     north_rad = y_m / (_SCALE * _EARTH_RADIUS_M) + to_radians(origin.latitude_deg)
     sinh, cosh = _hyperbolic(east)
     sine = sin(north_rad) / cosh
+    # An arc sine; of its own there is none in core.trig, and that of math is the machine's. Rounding may put a sine beyond one.
     latitude_rad = atan2(sine, math.sqrt(max(1.0 - sine * sine, 0.0)))
     turn_rad = atan2(sinh, cos(north_rad))
     return GnssReading(to_degrees(latitude_rad), to_degrees(to_radians(origin.longitude_deg) + turn_rad), z_m)

@@ -235,6 +235,8 @@ class EpisodePlayer:
 
     def _appear(self, episode: Episode, added: log.AddedActor) -> None:
         pose = Pose(added.x_m, added.y_m, added.z_m, added.roll_deg, added.pitch_deg, added.yaw_deg)
+        # Lights belong to the map and are not spawned. Their ids are those of the world that was recorded; where they stand
+        # is the same in both.
         if added.kind == log.ActorKind.TRAFFIC_LIGHT:
             near = [
                 (abs(sign.pose.x_m - pose.x_m) + abs(sign.pose.y_m - pose.y_m), sign) for sign in episode.actors.all(SignEntry)
@@ -247,6 +249,7 @@ class EpisodePlayer:
             return
         attributes = tuple(AttributeValue(attribute.id, attribute.type, attribute.value) for attribute in added.attributes)
         try:
+            # They were there together when it was recorded: two that touch must not keep one another out.
             entry = spawn(episode, Description(added.uid, added.type, attributes), transform_of(pose), overlapping=True)
         except SamepathError as error:
             self._absent += 1
@@ -254,6 +257,7 @@ class EpisodePlayer:
                 more = "; of further ones nothing is said" if self._absent == _ABSENT_SAID else ""
                 episode.context.log(f"replay: {printable(added.type[:100])} did not appear: {error}{more}")
             return
+        # The recording says where it is; physics would pull it elsewhere between two of its frames.
         episode.world.set_simulated(entry.id, on=False)
         self.ids[added.actor] = entry.id
 

@@ -171,6 +171,7 @@ class RayCaster:
         if self._pool is None:
             sector(0, width)
             return
+        # Whole columns of rays to a thread: no two write to the same ray, so that no bit depends on how many there are.
         edges = [width * part // self._threads for part in range(self._threads + 1)]
         for done in [self._pool.submit(sector, a, b) for a, b in itertools.pairwise(edges)]:
             done.result()
@@ -286,6 +287,7 @@ def pieces_of(shapes: Shapes, fixed: MeshInstances) -> StaticPieces:
     middle = corners.mean(axis=1)
     groups: list[NDArray[np.intp]] = []
     for part in (np.flatnonzero(size_m <= _LARGE_M), np.flatnonzero(size_m > _LARGE_M)):
+        # A piece is passed over by the ball around it; around many large faces that ball would be everywhere.
         limit = FACES_PER_PIECE if size_m[part].max(initial=0.0) <= _LARGE_M else 4
         groups += _halved(middle, part, limit)
     order = np.concatenate(groups) if groups else np.empty(0, np.intp)
@@ -314,6 +316,7 @@ def _halved(middle: F64, part: NDArray[np.intp], limit: int) -> list[NDArray[np.
         return [part]
     points = middle[part]
     axis = int(np.argmax(points.max(axis=0) - points.min(axis=0)))
+    # Stable: faces at the same place keep the order of the map, on every machine.
     order = part[np.argsort(points[:, axis], kind="stable")]
     half = len(order) // 2
     return [*_halved(middle, order[:half], limit), *_halved(middle, order[half:], limit)]

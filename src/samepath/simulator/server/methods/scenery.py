@@ -15,6 +15,8 @@ from samepath.simulator.server.methods.table import Table
 from samepath.simulator.world.signals import TrafficLightState
 
 TABLE: Final = Table()
+# Clients name themselves: without a bound, one that takes a new name for every call would fill the memory. Whoever comes later
+# still gets the lights; it is only not told when they change.
 _CLIENTS_MAX: Final = 64
 _NOWHERE: Final = r.LabelledPoint(Vector(), labels.NONE)
 
@@ -84,6 +86,7 @@ def set_imui_gravity(episode: Episode, gravity_mps2: float) -> None:
 def project_point(episode: Episode, location: Vector, direction: Vector, reach_m: float) -> tuple[bool, r.LabelledPoint]:
     """The first thing in a direction."""
     length = math.sqrt(sum(part * part for part in direction))
+    # A direction of no length leads nowhere; divided by it, the point would be no number.
     if length <= 0.0 or reach_m <= 0.0:
         return False, _NOWHERE
     ahead = Vector(*(part / length for part in direction))
@@ -130,6 +133,7 @@ def update_lights_state(
 ) -> None:
     """Switch street lights; the other clients are told with the next state."""
     lamps = episode.lamps
+    # Before any of them is switched: a refused call leaves everything as it was.
     unknown = [light.id for light in lights if light.id not in lamps.states]
     if unknown:
         raise CallError(f"there are no street lights {unknown[:5]}")
