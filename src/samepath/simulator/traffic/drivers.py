@@ -61,7 +61,7 @@ _IN_LANE_M: Final = 1.1
 
 
 @dataclass(slots=True)
-class Car:
+class TrafficCar:
     """A vehicle of the traffic: what it is, where it is on the roads, and what its driver remembers.
 
     Mutable, owned by :class:`Drivers` alone; everything below ``wish`` is kept in snapshots.
@@ -119,7 +119,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    car: Car
+    car: TrafficCar
     gate: Gate
     vias: tuple[int, ...]
     exit: int
@@ -131,7 +131,7 @@ class Drivers:
 
     def __init__(self, net: RoadNet, seed: int, step_s: float, *, destinations: bool) -> None:
         self.net = net
-        self.cars: dict[int, Car] = {}
+        self.cars: dict[int, TrafficCar] = {}
         self._seed = seed
         self._step_s = step_s
         self._destinations = destinations
@@ -145,7 +145,7 @@ class Drivers:
         if not isinstance(kind, VehicleType):
             raise SimulatorError(f"a vehicle was wanted for traffic, but a {kind.name} came")
         wish = 0.85 + 0.2 * float(stream(self._seed, "traffic", "wish", actor_id).random())
-        self.cars[actor_id] = Car(actor_id, kind, kind.length_m / 2.0, wish, lane, at_m)
+        self.cars[actor_id] = TrafficCar(actor_id, kind, kind.length_m / 2.0, wish, lane, at_m)
 
     def remove(self, actor_id: int) -> None:
         """Forget an actor that is gone."""
@@ -181,7 +181,7 @@ class Drivers:
                 self._strangers[lane].append(body)
         self._on = on
 
-    def _place(self, car: Car) -> None:
+    def _place(self, car: TrafficCar) -> None:
         """Follow the car along its lane, and onto the next."""
         while True:
             lane = self.net.lanes[car.lane]
@@ -204,7 +204,7 @@ class Drivers:
             car.lane, car.point = car.ahead.pop(0), 0
             car.beside = -1
 
-    def _extend(self, car: Car) -> None:
+    def _extend(self, car: TrafficCar) -> None:
         """Choose the way on, far enough to see what comes, and through the whole of the next junction."""
         lanes = self.net.lanes
         left_m = lanes[car.lane].length_m - car.at_m
@@ -216,7 +216,7 @@ class Drivers:
             car.ahead.append(chosen)
             left_m += lanes[chosen].length_m
 
-    def _choose(self, car: Car, lane: int, without: int = -1) -> int:
+    def _choose(self, car: TrafficCar, lane: int, without: int = -1) -> int:
         ways = [number for number in self.net.after[lane] if number in self._endless]
         if without >= 0 and len(ways) > 1:
             ways = [number for number in ways if number != without]
@@ -232,7 +232,7 @@ class Drivers:
         car.draws += 1
         return ways[int(stream(self._seed, "traffic", "turn", car.id, car.draws).integers(len(ways)))]
 
-    def _draw_goal(self, car: Car) -> None:
+    def _draw_goal(self, car: TrafficCar) -> None:
         car.draws += 1
         goals = [lane.number for lane in self.net.lanes if not lane.is_junction and lane.number in self._endless]
         goals = [number for number in goals if number != car.lane] or goals
@@ -243,7 +243,7 @@ class Drivers:
             self._costs[goal] = self.net.costs_to(goal)
         return self._costs[goal]
 
-    def _register(self, car: Car, on: list[list[Body]]) -> None:
+    def _register(self, car: TrafficCar, on: list[list[Body]]) -> None:
         lanes = self.net.lanes
         rear_m, front_m, speed_mps = car.at_m - car.half_m, car.at_m + car.half_m, max(car.speed_mps, 0.0)
         on[car.lane].append(Body(rear_m, front_m, speed_mps, car.id))
@@ -281,10 +281,10 @@ class Drivers:
                     self._drop(car)
 
     @staticmethod
-    def _drop(car: Car) -> None:
+    def _drop(car: TrafficCar) -> None:
         car.gate, car.vias, car.exit = -1, [], -1
 
-    def _passage_m(self, car: Car, gate: Gate) -> float | None:
+    def _passage_m(self, car: TrafficCar, gate: Gate) -> float | None:
         """Where the middle of a car is, counted from the start of its way through the junction; None: it is not on it."""
         lanes = self.net.lanes
         if not gate.into_junction:
@@ -298,7 +298,7 @@ class Drivers:
             before_m += lanes[number].length_m
         return before_m + car.at_m if car.lane == car.exit else None
 
-    def _clear_m(self, car: Car, gate: Gate) -> float:
+    def _clear_m(self, car: TrafficCar, gate: Gate) -> float:
         """Where a passage ends, on the same scale: behind the junction, and behind the crossing there."""
         if not gate.into_junction:
             return max(to_m for _, to_m, number in self.net.crossings_of[gate.lane] if number in gate.crossings)
@@ -383,7 +383,7 @@ class Drivers:
             if car.waited and car.waited % round(_REROUTE_S / self._step_s) == 0 and request.gate.into_junction:
                 self._reroute(car)
 
-    def _request(self, car: Car) -> _Request | None:
+    def _request(self, car: TrafficCar) -> _Request | None:
         """What a driver asks for who is near a gate, with nobody in between but those who have leave for it."""
         found = self._gate_ahead(car) if car.gate < 0 else None
         if found is None or found[0].lane != car.lane:
@@ -405,7 +405,7 @@ class Drivers:
             vias.append(number)
         return None
 
-    def _is_first(self, car: Car, gate: Gate, left_m: float) -> bool:
+    def _is_first(self, car: TrafficCar, gate: Gate, left_m: float) -> bool:
         """Is the way to the line free, but for somebody who may pass it?"""
         first: Body | None = None
         for body in self._on[car.lane]:
@@ -508,7 +508,7 @@ class Drivers:
         """How far somebody rolls at least."""
         return body.speed_mps * body.speed_mps / (2.0 * 4.0)
 
-    def _reroute(self, car: Car) -> None:
+    def _reroute(self, car: TrafficCar) -> None:
         """Give up a way that stays full for another out of the same lane."""
         if len(self.net.after[car.lane]) > 1 and car.ahead:
             refused = car.ahead[0]
@@ -531,7 +531,7 @@ class Drivers:
             found[car.id] = VehicleCommand(throttle, self._steer(car), brake)
         return found
 
-    def _wanted_mps(self, car: Car) -> float:
+    def _wanted_mps(self, car: TrafficCar) -> float:
         """The speed that limits, bends and what comes after them allow."""
         lanes = self.net.lanes
         lane = lanes[car.lane]
@@ -546,7 +546,7 @@ class Drivers:
             left_m += other.length_m
         return max(wanted_mps, 0.5)
 
-    def _gate_ahead(self, car: Car) -> tuple[Gate, float] | None:
+    def _gate_ahead(self, car: TrafficCar) -> tuple[Gate, float] | None:
         """The first gate that the car has no leave for, and how far its front is from the line."""
         net = self.net
         before_m = -car.at_m
@@ -562,7 +562,7 @@ class Drivers:
             before_m += net.lanes[number].length_m
         return None
 
-    def _leader(self, car: Car) -> tuple[float, float]:
+    def _leader(self, car: TrafficCar) -> tuple[float, float]:
         """The gap to who is in front on the way, and how fast that is; inf: nobody within the horizon."""
         net = self.net
         best_m, best_mps = math.inf, 0.0
@@ -583,7 +583,7 @@ class Drivers:
             before_m += net.lanes[number].length_m
         return best_m, best_mps
 
-    def _acceleration(self, car: Car, wanted_mps: float) -> float:
+    def _acceleration(self, car: TrafficCar, wanted_mps: float) -> float:
         speed_mps = max(car.speed_mps, 0.0)
         gap_m, front_mps = self._leader(car)
         found = follow_mps2(speed_mps, wanted_mps, gap_m, front_mps)
@@ -595,7 +595,7 @@ class Drivers:
             found = min(found, stop_mps2(speed_mps, wanted_mps, left_m))
         return found
 
-    def _change_lane(self, car: Car, tick: int, wanted_mps: float, own_mps2: float) -> None:
+    def _change_lane(self, car: TrafficCar, tick: int, wanted_mps: float, own_mps2: float) -> None:
         """Go on with a change of lane, or begin one that brings something and hinders nobody."""
         if car.aside_m:
             step_m = _ASIDE_MPS * self._step_s
@@ -634,7 +634,7 @@ class Drivers:
             self._register(car, self._on)
             return
 
-    def _gain_mps2(self, car: Car, lane: int, at_m: float, wanted_mps: float, own_mps2: float) -> float:
+    def _gain_mps2(self, car: TrafficCar, lane: int, at_m: float, wanted_mps: float, own_mps2: float) -> float:
         """What a change would bring: more acceleration, or a way to the goal; -inf where it is not safe."""
         front_m, front_mps = math.inf, 0.0
         for body in self._on[lane]:
@@ -658,7 +658,7 @@ class Drivers:
                 return -math.inf
         return new_mps2 - own_mps2
 
-    def _steer(self, car: Car) -> float:
+    def _steer(self, car: TrafficCar) -> float:
         lanes = self.net.lanes
         left_m = car.at_m + _LOOK_M + _LOOK_S * max(car.speed_mps, 0.0)
         number, place = car.lane, 0
