@@ -277,6 +277,7 @@ def status(run: RunFolder = None, url: Url = None, as_json: Json = False, watch:
     from samepath.cluster.monitor.client import read_status
 
     address = _address(run, url)
+    # Before anything is shown or watched: where nobody answers at all, that is an error and not a wait.
     found = read_status(address)
     console = stdout_console()
     if not watch:

@@ -102,6 +102,7 @@ def read_scalar(text: str) -> Scalar:
 
 def _plan(what: str, choice: SubjectChoice) -> Plan:
     path = Path(what)
+    # A simulator is named for a scenario only: studies say their own.
     if choice.simulator is not None:
         return _scenario_plan(what, choice.simulator)
     if what in built_in_studies():
@@ -109,6 +110,7 @@ def _plan(what: str, choice: SubjectChoice) -> Plan:
     if (path / STUDY_FILE).is_file():
         return read_record(path).plan
     if path.is_file():
+        # Both are YAML; a scenario has actors, a study has none.
         if path.suffix in (".yaml", ".yml") and "actors" not in _keys(path):
             return load_plan(what)
         return _scenario_plan(what, DEFAULT_SIMULATOR)

@@ -175,6 +175,7 @@ def _check(run: ScriptRun, number: int, runner: ScriptRunner) -> None:
             f"run {number}: the script {run.ended} and never called the server: it should connect to {where}, or take "
             f"CARLA_HOST and CARLA_PORT from its environment{said}"
         )
+    # Only of the first run: a script that has ended in one run and hangs in another is a finding, not a short time-out.
     if run.exit_code is None and number == 1:
         raise InputError(
             f"the script did not end within {runner.settings.timeout_s:g} s and was stopped: give it longer with --timeout, or "

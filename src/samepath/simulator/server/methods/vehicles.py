@@ -70,6 +70,7 @@ def apply_control_to_vehicle(episode: Episode, sender: Sender, actor_id: int, co
     entry = _vehicle(episode, actor_id)
     if not episode.obeys(actor_id, sender):
         return
+    # The controller would move the pedals again at the next tick.
     if entry.ackermann.target is not None:
         entry.ackermann.release()
     entry.control = control
