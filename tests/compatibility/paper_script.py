@@ -4,8 +4,9 @@
 ``carla`` (for ``PythonAPI/carla/agents`` of 0.9.6, of which the script imports an agent), and PYTHON is an interpreter with
 ``carla`` 0.9.14 to 0.9.16, numpy below 1.24, pandas below 2, matplotlib 3.1, pygame and networkx. The script was written for
 0.9.6, from which CARLA has renamed a few things: they are put back under their old names before it starts. Walkers of 0.9.6
-went over roads; since 0.9.7 clients keep them to sidewalks and crossings unless ``set_pedestrians_cross_factor`` lets them go,
-as is done here. Nothing else is changed.
+went over roads, which clients since 0.9.7 let them do only on a server with ``--walk-anywhere``. And the script tells every
+walker at every tick where to go: since 0.9.7 that begins its way anew, so that it never gets past a corner; here it is told so
+when the place is another, or near, since who has arrived is sent anywhere by the client. Nothing else is changed.
 
 What is told: whether each test ran to its end, who was in it, and how many different repeats there were. All repeats of a test
 are one session with one server, as the script has it: the actors of a repeat are destroyed, and others spawned.
@@ -38,12 +39,12 @@ made = carla.WeatherParameters
 carla.WeatherParameters = lambda **given: made(**{renamed.get(name, name): value for name, value in given.items()})
 if not hasattr(carla.Timestamp, "frame_count"):
     carla.Timestamp.frame_count = property(lambda moment: moment.frame)
-asked = carla.Client.get_world
-def get_world(client):
-    world = asked(client)
-    world.set_pedestrians_cross_factor(1.0)
-    return world
-carla.Client.get_world = get_world
+go, bound_for = carla.WalkerAIController.go_to_location, {}
+def go_to_location(mind, place):
+    if bound_for.get(mind.id) != (place.x, place.y, place.z) or mind.get_location().distance(place) < 1.5:
+        bound_for[mind.id] = (place.x, place.y, place.z)
+        go(mind, place)
+carla.WalkerAIController.go_to_location = go_to_location
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool)
     theirs = {**os.environ, "PYTHONPATH": os.pathsep.join([str(agents), str(script.parent)]), "MPLBACKEND": "Agg"}
     serve = [
         sys.executable, "-m", "samepath", "serve", "--port", str(arguments.port), "--map", str(road),
-        "--protocol", _version(arguments.python),
+        "--protocol", _version(arguments.python), "--walk-anywhere",
     ]  # fmt: skip
     name = f"samepath_{number}_{int(crash)}.txt"
     words = [

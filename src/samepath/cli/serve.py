@@ -115,6 +115,10 @@ TimeScale = Annotated[
         help="World seconds per second in asynchronous mode: 2 is twice as fast as real time, 0.5 slow motion.",
     ),
 ]
+WalkAnywhere = Annotated[
+    bool,
+    typer.Option("--walk-anywhere", help="AI walkers may be sent onto roads, too; CARLA's client keeps them off since 0.9.7."),
+]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
@@ -146,6 +150,7 @@ def serve(
     traffic: TrafficOption = None,
     weather_felt: WeatherFelt = False,
     time_scale: TimeScale = 1.0,
+    walk_anywhere: WalkAnywhere = False,
     view: View = False,
     view_port: ViewPort = 0,
     view_token: ViewToken = None,
@@ -192,6 +197,7 @@ def serve(
         traffic=wanted,
         weather_felt=weather_felt,
         time_scale=time_scale,
+        walk_anywhere=walk_anywhere,
     )
     with shutdown_signals() as end:
         asyncio.run(_serve(settings, end, probe_port, stall_seconds, record, view_port if view else None, view_token))

@@ -14,6 +14,7 @@ from samepath.core.streams import stream
 from samepath.simulator.maps import available_maps, load_map, parse_map
 from samepath.simulator.maps.surfaces import contains
 from samepath.simulator.maps.walking import CROSSWALK, ROAD, SIDEWALK, WalkMesh, WalkPolygon, walk_mesh
+from samepath.simulator.server.maps import served_map
 from samepath.simulator.server.navmesh import decode, encode, write_mesh
 
 MAPS = pytest.mark.parametrize("name", available_maps())
@@ -94,6 +95,17 @@ def test_neighbours_know_each_other_by_the_edge_they_share(tiles, name):
 def test_areas_have_carlas_flags(tiles, name):
     kinds = {(polygon.area, polygon.flags) for polygon in tiles[name].mesh.polygons}
     assert kinds == {SIDEWALK, CROSSWALK, ROAD}
+
+
+def test_where_people_may_walk_anywhere_all_of_the_same_mesh_is_sidewalk(tiles):
+    road_map = load_map("t-junction")
+    usual, anywhere = (served_map("t-junction", road_map, walk_anywhere=on).navigation for on in (False, True))
+    found, known = decode(anywhere[1]), tiles["t-junction"]
+    assert {(polygon.area, polygon.flags) for polygon in found.mesh.polygons} == {SIDEWALK}
+    assert found.neighbours == known.neighbours
+    assert np.array_equal(found.mesh.points, known.mesh.points)
+    # Clients keep the file by its name: that of another server must not be taken for it.
+    assert anywhere[0] != usual[0]
 
 
 @MAPS

@@ -201,7 +201,7 @@ class Episode:
         for entry in self.actors:
             if entry.stream_id:
                 self.context.outbox.forget(entry.stream_id)
-        served = served_map(shown, road_map)
+        served = served_map(shown, road_map, walk_anywhere=self.context.maps.walk_anywhere)
         served.work_out()
         self.world = World(PhysicsSettings(step_s=DEFAULT_STEP_S), served.statics, place=road_map.name)
         self.map = served

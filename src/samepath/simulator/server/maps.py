@@ -107,10 +107,14 @@ SPECTATOR_HEIGHT_M: Final = 20.0
 
 @dataclass(frozen=True, eq=False)
 class ServedMap:
-    """A map under the name it was asked for; everything derived is worked out once."""
+    """A map under the name it was asked for; everything derived is worked out once.
+
+    ``walk_anywhere``: clients may send walkers onto its roads, too.
+    """
 
     name: str
     road_map: RoadMap
+    walk_anywhere: bool = False
 
     @cached_property
     def statics(self) -> tuple[StaticMesh, ...]:
@@ -222,7 +226,7 @@ class ServedMap:
         """The file with the mesh for walkers: a name that changes with its content (clients keep files by name), and bytes."""
         from samepath.simulator.server.navmesh import write_mesh
 
-        mesh = write_mesh(self.road_map)
+        mesh = write_mesh(self.road_map, walk_anywhere=self.walk_anywhere)
         return f"{self.name}/Nav/{self.road_map.name}-{fingerprint({'mesh': mesh.hex()})[:16]}.bin", mesh
 
 
@@ -231,9 +235,9 @@ def _top(box: BoundingBox) -> Vector:
 
 
 @lru_cache(maxsize=4)
-def served_map(name: str, road_map: RoadMap) -> ServedMap:
+def served_map(name: str, road_map: RoadMap, *, walk_anywhere: bool = False) -> ServedMap:
     """A map with what is worked out of it, kept for the next time it is loaded."""
-    return ServedMap(name, road_map)
+    return ServedMap(name, road_map, walk_anywhere)
 
 
 SENT: Final = "OpenDriveMap"
@@ -271,7 +275,10 @@ class MapLibrary:
         log: Callable[[str], None],
         limits: ServerLimits,
         files: Mapping[str, Path] | None = None,
+        *,
+        walk_anywhere: bool = False,
     ) -> None:
+        self.walk_anywhere = walk_anywhere
         self._files = dict(files or {})
         check_aliases(aliases, self._files)
         self._aliases = dict(aliases)
@@ -334,7 +341,7 @@ class MapLibrary:
         lanes_m = sum((section.end_m - section.start_m) * len(section.lanes) for section in sections)
         if lanes_m > self._limits.road_m:
             raise InputError(f"lanes of at most {self._limits.road_m:g} m together were wanted, but {lanes_m:g} m came")
-        served_map(SENT, road_map).work_out()
+        served_map(SENT, road_map, walk_anywhere=self.walk_anywhere).work_out()
         return road_map
 
     def keep(self, road_map: RoadMap) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
 from samepath.simulator.maps.network import RoadMap
-from samepath.simulator.maps.walking import PERSON_RADIUS_M, WalkMesh, WalkPolygon, neighbours, walk_mesh
+from samepath.simulator.maps.walking import PERSON_RADIUS_M, SIDEWALK, WalkMesh, WalkPolygon, neighbours, walk_mesh
 
 SET_MAGIC, SET_VERSION = 0x4D534554, 1  # MSET
 TILE_MAGIC, TILE_VERSION = 0x444E4156, 7  # DNAV
@@ -40,9 +40,17 @@ _NODE: Final = np.dtype([("low", "<u2", 3), ("high", "<u2", 3), ("index", "<i4")
 _LINK_BYTES: Final = 12
 
 
-def write_mesh(road_map: RoadMap) -> bytes:
-    """The navigation mesh of a map as a file."""
-    return encode(walk_mesh(road_map))
+def write_mesh(road_map: RoadMap, *, walk_anywhere: bool = False) -> bytes:
+    """The navigation mesh of a map as a file.
+
+    Since CARLA 0.9.7 clients keep walkers that they lead to sidewalks and crossings, and take no place on a road as a
+    destination, whatever the factor for crossing. With ``walk_anywhere`` they are told that all of it is sidewalk.
+    """
+    mesh = walk_mesh(road_map)
+    if walk_anywhere:
+        area, flags = SIDEWALK
+        mesh = WalkMesh(mesh.points, tuple(polygon._replace(area=area, flags=flags) for polygon in mesh.polygons))
+    return encode(mesh)
 
 
 def encode(mesh: WalkMesh) -> bytes:

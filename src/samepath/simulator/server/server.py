@@ -80,6 +80,8 @@ class ServerSettings:
     """Tyres and LiDARs feel the weather, which in CARLA is only seen."""
     time_scale: float = 1.0
     """World seconds per wall second in asynchronous mode."""
+    walk_anywhere: bool = False
+    """Clients may send their walkers onto roads, too. What they are told of the map depends on it, the world does not."""
 
     def __post_init__(self) -> None:
         least, most = TIME_SCALES
@@ -206,7 +208,7 @@ class SimulatorServer:
             if not self._closing:  # after that the loop may be closed, and nobody is left to send to
                 loop.call_soon_threadsafe(self._send, events)
 
-        maps = MapLibrary(settings.aliases, log, settings.limits, settings.map_files)
+        maps = MapLibrary(settings.aliases, log, settings.limits, settings.map_files, walk_anywhere=settings.walk_anywhere)
         self._warning = maps.misleading()
         parts = self._episode_parts(log, deliver)
         context = EpisodeContext(
