@@ -49,7 +49,7 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    modules = {one.partition("::")[0] for one in config.args}
+    modules = {argument.partition("::")[0] for argument in config.args}
     alone = len(modules) == 1 and modules.pop().endswith(".py")
     cores = len(os.sched_getaffinity(0))
     return 0 if alone or cores == 1 else min(cores if config.option.markexpr else cores + 2, WORKERS_MOST)
@@ -125,7 +125,7 @@ def _turn(module: Path) -> int:
 @cache
 def _group(module: Path) -> str | None:
     place = module.relative_to(HERE)
-    return next((name for name, places in TOGETHER.items() if any(place.is_relative_to(one) for one in places)), None)
+    return next((name for name, places in TOGETHER.items() if any(place.is_relative_to(folder) for folder in places)), None)
 
 
 # In CI everything is installed that a test can need: one that is skipped there was expected to run, and its suite is not green.
@@ -168,7 +168,7 @@ def pytest_sessionfinish(session):
 def together(module: Path) -> str | None:
     """The name of what a module is run together with; one whose tests share something is run whole; others are spread."""
     place = module.relative_to(HERE)
-    shares = 'scope="module"' in module.read_text("utf-8") or any(place.is_relative_to(one) for one in COMPILED)
+    shares = 'scope="module"' in module.read_text("utf-8") or any(place.is_relative_to(folder) for folder in COMPILED)
     return _group(module) or (str(place) if shares else None)
 
 

@@ -88,7 +88,7 @@ def test_axe_finds_nothing_serious(site):
             page = open_page((site / f"{name}.html").as_uri(), wait=False, **how)
             result = Axe().run(page).response
             assert len(result["passes"]) > 20  # it did look
-            serious = [one["id"] for one in result["violations"] if one["impact"] in ("serious", "critical")]
+            serious = [violation["id"] for violation in result["violations"] if violation["impact"] in ("serious", "critical")]
             if serious:
                 found[name, *how.items()] = serious
             page.close()

@@ -26,7 +26,7 @@ def test_every_place_names_the_same_version():
 
 
 def test_the_pythons_that_are_promised_are_those_that_are_tested():
-    promised = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", one)]
+    promised = [classifier.rpartition(" ")[2] for classifier in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", classifier)]
     assert WORKFLOWS["test"]["jobs"]["test"]["strategy"]["matrix"]["python"] == promised
     assert PROJECT["requires-python"] == f">={promised[0]}"
 
@@ -34,7 +34,7 @@ def test_the_pythons_that_are_promised_are_those_that_are_tested():
 def test_where_carlas_client_has_no_wheel_one_is_told_so():
     after = f"{NEWEST_PYTHON[0]}.{NEWEST_PYTHON[1] + 1}"
     for extra in ("carla", "test"):
-        (line,) = [one for one in PROJECT["optional-dependencies"][extra] if one.startswith("carla>")]
+        (line,) = [requirement for requirement in PROJECT["optional-dependencies"][extra] if requirement.startswith("carla>")]
         assert f"python_version < '{after}'" in line
     assert how_to_install((3, NEWEST_PYTHON[1])) == "pip install 'samepath[carla]'"
     assert how_to_install((3, NEWEST_PYTHON[1] + 1)).startswith(f"it has no wheel for Python {after}; use Python 3.12 or 3.11")

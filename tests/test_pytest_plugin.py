@@ -54,7 +54,11 @@ def suite(pytester, monkeypatch):
     """Run tests of a file as somebody else's suite; returns the result and the properties of each test in JUnit XML."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     # Where samepath is installed, pytest finds the plugin by its entry point; in a mere checkout it is named.
-    named = [] if any(one.name == "samepath" for one in entry_points(group="pytest11")) else ["-p", "samepath.pytest_plugin"]
+    named = (
+        []
+        if any(entry_point.name == "samepath" for entry_point in entry_points(group="pytest11"))
+        else ["-p", "samepath.pytest_plugin"]
+    )
 
     def run(text, *options, workers=0, ini=""):
         pytester.makepyfile(test_of_a_user=DRIVE + text)
@@ -62,7 +66,9 @@ def suite(pytester, monkeypatch):
         words = [*named, "--junitxml=junit.xml", "-p", "no:cacheprovider", *options]
         result = pytester.runpytest_subprocess("-n", str(workers), *words) if workers else pytester.runpytest_inprocess(*words)
         cases = ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase")
-        figures = {case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")} for case in cases}
+        figures = {
+            case.get("name"): {figure.get("name"): figure.get("value") for figure in case.iter("property")} for case in cases
+        }
         return result, figures
 
     return run

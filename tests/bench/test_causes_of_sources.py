@@ -21,19 +21,19 @@ from samepath.simulator.sources import SOURCES
 )
 def test_a_source_is_named_and_a_counterfactual_run_agrees(names, causes):
     judged = judge_sources([names], repeats=2)
-    assert {one.said.value for one in judged} <= causes
-    assert [one for one in judged if not one.right] == []
+    assert {case.said.value for case in judged} <= causes
+    assert [case for case in judged if not case.right] == []
 
 
 def test_a_controller_is_told_from_what_it_was_shown():
     judged = judge_controllers()
-    assert {one.said.value for one in judged} == {"command-value", "sensor-data"}
-    assert [one for one in judged if not one.right] == []
+    assert {case.said.value for case in judged} == {"command-value", "sensor-data"}
+    assert [case for case in judged if not case.right] == []
 
 
 def test_every_source_is_judged_alone_and_in_every_pair_that_can_be():
     names = source_names()
-    assert {one for one in names if len(one) == 1} == {(name,) for name in SOURCES}
+    assert {combination for combination in names if len(combination) == 1} == {(name,) for name in SOURCES}
     assert len(names) == 9 + 36 - 2
 
 

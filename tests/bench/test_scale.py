@@ -90,7 +90,7 @@ def test_the_kept_curves_follow_from_the_kept_parameters():
     parameters = Parameters.of(content["parameters"])
     assert json.loads(json.dumps(parameters.plain())) == content["parameters"]
     assert json.loads(json.dumps(scale.curves(parameters))) == content["curves"]
-    sizes = {(one.nodes, one.sensors) for one in (Step(*row) for row in content["curves"]["weak"])}
+    sizes = {(point.nodes, point.sensors) for point in (Step(*row) for row in content["curves"]["weak"])}
     assert {(10, 100), (100, 1000), (1000, 10_000)} <= sizes
 
 

@@ -107,7 +107,7 @@ class Cluster:
     def nodes(self):
         """The nodes that draw, by name, with their process numbers."""
         with suppress(SamepathError):  # not there yet
-            return {one.name: one.pid for one in self.status().nodes if one.state == "working"}
+            return {node.name: node.pid for node in self.status().nodes if node.state == "working"}
         return {}
 
     def wait(self, so, what):
@@ -125,18 +125,22 @@ def alive(pid):
 
 
 def listening(pid):
-    return {one.laddr.ip for one in psutil.Process(pid).net_connections(kind="tcp") if one.status == psutil.CONN_LISTEN}
+    return {
+        connection.laddr.ip
+        for connection in psutil.Process(pid).net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    one = Cluster(tmp_path_factory.mktemp("cluster"), "--nodes", "1", "--port", "0", "--link-port", "0", "--keys", "k")
+    running = Cluster(tmp_path_factory.mktemp("cluster"), "--nodes", "1", "--port", "0", "--link-port", "0", "--keys", "k")
     try:
-        one.wait(lambda: set(one.nodes()) == {"node-1"}, "the first node")
-        yield one
+        running.wait(lambda: set(running.nodes()) == {"node-1"}, "the first node")
+        yield running
     finally:
-        one.process.kill()
-        one.process.wait()
+        running.process.kill()
+        running.process.wait()
 
 
 def test_nothing_of_a_cluster_listens_beyond_loopback(cluster):
@@ -186,13 +190,13 @@ def test_stopped_by_its_verb_it_leaves_nothing(cluster):
 
 
 def test_a_killed_main_server_leaves_no_node_and_its_world_goes_on(tmp_path):
-    one = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0", "--journal", "j", "--journal-durable")
+    crashed = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0", "--journal", "j", "--journal-durable")
     try:
-        one.wait(lambda: len(children(one.process.pid)) == 2 and one.frame() > 20, "two processes and some ticks")
-        pids, frame = children(one.process.pid), one.frame()
+        crashed.wait(lambda: len(children(crashed.process.pid)) == 2 and crashed.frame() > 20, "two processes and some ticks")
+        pids, frame = children(crashed.process.pid), crashed.frame()
     finally:
-        one.process.kill()
-        one.process.wait()
+        crashed.process.kill()
+        crashed.process.wait()
     until_s = SYSTEM_CLOCK.monotonic_s() + LONGEST_S
     while any(map(alive, pids)):
         assert SYSTEM_CLOCK.monotonic_s() < until_s
@@ -213,19 +217,19 @@ def test_a_killed_main_server_leaves_no_node_and_its_world_goes_on(tmp_path):
 
 
 def test_a_second_signal_ends_a_cluster_that_waits_for_frozen_nodes_and_leaves_none(tmp_path):
-    one = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0")
+    stopped = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0")
     try:
-        one.wait(lambda: len(children(one.process.pid)) == 2 and one.frame() > 0, "two processes and a tick")
-        pids = children(one.process.pid)
+        stopped.wait(lambda: len(children(stopped.process.pid)) == 2 and stopped.frame() > 0, "two processes and a tick")
+        pids = children(stopped.process.pid)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        one.process.send_signal(signal.SIGINT)
-        one.wait(lambda: "stopping" in one.log, "the first signal was heard")
-        one.process.send_signal(signal.SIGTERM)
-        assert one.process.wait(LONGEST_S) == 128 + signal.SIGTERM
+        stopped.process.send_signal(signal.SIGINT)
+        stopped.wait(lambda: "stopping" in stopped.log, "the first signal was heard")
+        stopped.process.send_signal(signal.SIGTERM)
+        assert stopped.process.wait(LONGEST_S) == 128 + signal.SIGTERM
     finally:
-        one.process.kill()
-        one.process.wait()
+        stopped.process.kill()
+        stopped.process.wait()
     until_s = SYSTEM_CLOCK.monotonic_s() + LONGEST_S
     while any(map(alive, pids)):
         assert SYSTEM_CLOCK.monotonic_s() < until_s
@@ -235,7 +239,7 @@ def test_a_second_signal_ends_a_cluster_that_waits_for_frozen_nodes_and_leaves_n
 def children(pid):
     """The processes of nodes that a main server has started."""
     found = []
-    for one in psutil.Process(pid).children():
+    for child in psutil.Process(pid).children():
         with suppress(psutil.Error):
-            found += [one.pid] if "placement.child" in " ".join(one.cmdline()) else []
+            found += [child.pid] if "placement.child" in " ".join(child.cmdline()) else []
     return found

@@ -50,7 +50,7 @@ def test_it_says_where_and_why_in_plain_sentences(folder):
 def test_json_has_the_cause_and_every_cell(folder):
     plain = json.loads(invoke(folder, "--json"))
     assert plain["cause"] == "random-stream"
-    assert {one["cell"]: one["cause"] for one in plain["cells"]} == {"calm": "none", "flaky": "random-stream"}
+    assert {cell["cell"]: cell["cause"] for cell in plain["cells"]} == {"calm": "none", "flaky": "random-stream"}
 
 
 def test_two_repeats_and_two_traces(folder):
@@ -122,10 +122,10 @@ def test_a_log_that_was_written_at_other_moments_is_told_as_that(tmp_path):
     path = late_log(tmp_path / "looked.txt", lambda repeat, row: int((row * repeat) % 3 == 2))
     plain = json.loads(invoke(path, "--json"))
     assert plain["cause"] == "unknown"
-    for one in plain["partings"]:
-        assert one["sampling"]["same_paths"]
-        assert "The moments differ, not the paths" in one["evidence"][0]
-        assert "log at moments of simulated time" in one["to_record"]
+    for parting in plain["partings"]:
+        assert parting["sampling"]["same_paths"]
+        assert "The moments differ, not the paths" in parting["evidence"][0]
+        assert "log at moments of simulated time" in parting["to_record"]
     page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text("utf-8")
     sentence = plain["partings"][0]["evidence"][0]
     assert f"{sentence[0].upper()}{sentence[1:]}." in page, "the page quotes this very log"

@@ -202,7 +202,7 @@ def test_it_tells_of_lights_clients_and_cameras_and_shows_what_a_client_sees():
                 assert {light[4] for light in found["lights"]} <= {0, 1, 2}
                 assert found["synchronous"] is True
                 assert len(found["clients"]) == 1  # not the view itself
-                assert {(one["id"], one["parent"], one["seen"]) for one in found["sensors"]} == {
+                assert {(sensor["id"], sensor["parent"], sensor["seen"]) for sensor in found["sensors"]} == {
                     (heard, car, True), (unheard, car, False),
                 }  # fmt: skip
                 over = threading.Event()

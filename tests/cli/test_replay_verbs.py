@@ -80,9 +80,9 @@ def test_a_file_is_replayed_checked_and_told_as_json(file):
 
 
 def test_the_library_opens_both(folder, file):
-    with samepath.replay(file) as one, samepath.replay(folder, cell="loop", repeat=1) as other:
-        assert one.play().world.digest == other.play().world.digest
-        assert repr(one).startswith(f"<replay of {file}: step {one.steps} of {one.steps}")
+    with samepath.replay(file) as from_file, samepath.replay(folder, cell="loop", repeat=1) as other:
+        assert from_file.play().world.digest == other.play().world.digest
+        assert repr(from_file).startswith(f"<replay of {file}: step {from_file.steps} of {from_file.steps}")
 
 
 @pytest.mark.parametrize("cell", ["loop", "lockstep", "other"])

@@ -111,7 +111,7 @@ def test_every_command_that_a_tutorial_speaks_of_exists():
     for path in (ROOT / "docs" / "tutorials").glob("*.md"):
         text = path.read_text("utf-8")
         spoken = re.findall(r"^(samepath [^#\n]+)", text, re.MULTILINE) + re.findall(r"`(samepath [^`]+)`", text)
-        assert_commands_exist([one for one in spoken if "\n" not in one])
+        assert_commands_exist([command for command in spoken if "\n" not in command])
 
 
 def in_a_process(*words, cwd):

@@ -51,7 +51,7 @@ def test_a_log_becomes_one_file(log, tmp_path):
     ],
 )
 def test_bad_input_is_one_line(log, arguments, told):
-    result = CliRunner().invoke(app, ["view", *(one.format(log=log) for one in arguments)])
+    result = CliRunner().invoke(app, ["view", *(argument.format(log=log) for argument in arguments)])
     assert result.exit_code != 0
     assert isinstance(result.exception, SamepathError)
     assert told in str(result.exception)

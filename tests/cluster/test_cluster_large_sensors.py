@@ -47,8 +47,8 @@ def test_two_event_cameras_whose_memories_were_beyond_a_message_go_on_being_draw
             client.ask("enable_actor_constant_velocity", car, [20.0, 0.0, 0.0])
         client.value("tick_cue")  # nothing can have changed since the first picture, so there is no message of it
         last = client.value("tick_cue")
-        for one in listeners:
-            message = one.message()
+        for listener in listeners:
+            message = listener.message()
             assert frame_of(message) == last
             assert struct.unpack_from("<II", message, HEAD_BYTES) == (1200, 1200)
             assert len(message) > HEAD_BYTES + 12
@@ -66,8 +66,8 @@ def test_the_largest_optical_flow_reaches_a_listener_at_another_node():
         stream = stream_of(spawn(client, FLOW, transform(1.5, 0.0, 2.0), parent=car, **size))
         listeners = [stack.enter_context(listen(doors, stream)) for doors in cluster.nodes]
         client.value("tick_cue")
-        for one in listeners:
-            assert len(one.message()) == HEAD_BYTES + 12 + 8 * 4096 * 2048
+        for listener in listeners:
+            assert len(listener.message()) == HEAD_BYTES + 12 + 8 * 4096 * 2048
         assert states(cluster) == ["working", "working"]
 
 
@@ -84,7 +84,7 @@ def test_what_is_due_at_once_is_drawn_in_rounds_and_every_frame_arrives(monkeypa
         ]
         for _ in range(2):
             last = client.value("tick_cue")
-            assert [frame_of(one.message()) for one in listeners] == [last] * len(listeners)
+            assert [frame_of(listener.message()) for listener in listeners] == [last] * len(listeners)
         assert states(cluster) == ["working", "working"]
 
 
@@ -101,7 +101,7 @@ def test_a_node_that_reads_in_bursts_is_sent_the_rest_when_it_has_read_on():
             peer.flow._limits = LinkLimits(waiting_bytes=20_000)
         for _ in range(2):
             last = client.value("tick_cue")
-            assert [frame_of(one.message()) for one in listeners] == [last] * len(listeners)
+            assert [frame_of(listener.message()) for listener in listeners] == [last] * len(listeners)
         assert states(cluster) == ["working", "working"]
         assert all(not handle.unsent and not handle.unsent_bytes for handle in cluster.main.shell.handles.values())
 

@@ -94,8 +94,8 @@ def test_nodes_that_come_and_go_by_load_change_no_byte(alone, nodes, rule, chang
         status = scaled.main.look()
         assert status.dropped_frames == status.desynchronised == 0
         assert not any("was taken out" in line for line in scaled.lines)
-        for one in status.nodes:
-            assert os.sched_getaffinity(one.pid) == set(CORES[(one.ordinal - 1) % len(CORES)])
+        for member in status.nodes:
+            assert os.sched_getaffinity(member.pid) == set(CORES[(member.ordinal - 1) % len(CORES)])
     finally:
         scaled.close()
 

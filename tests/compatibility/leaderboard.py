@@ -52,7 +52,7 @@ def main() -> int:
         number, town = route.get("id", ""), route.get("town", "")
         if town.removesuffix("_Opt") not in towns or (arguments.only and number not in arguments.only):
             continue
-        kinds = [one.get("type", "") for one in route.iter("scenario")]
+        kinds = [scenario.get("type", "") for scenario in route.iter("scenario")]
         found[number] = {"town": town, "scenario": ", ".join(kinds), **run(arguments, number)}
         print(f"{number}: {json.dumps(found[number])[:400]}", file=sys.stderr, flush=True)
     if not found:

@@ -102,8 +102,12 @@ def _configurations(examples: Path) -> list[tuple[str, list[str], str]]:
     """The first scenario of each file, or the first that is in a small town: those load sooner."""
     found = []
     for path in sorted(examples.glob("*.xml")):
-        scenarios = [(one.get("name", ""), one.get("town", "")) for one in ET.parse(path).getroot().iter("scenario")]
-        name, town = min(scenarios, key=lambda one: (one[1] not in ("Town01", "Town02"), one[1] in ("Town03", "Town05")))
+        scenarios = [
+            (scenario.get("name", ""), scenario.get("town", "")) for scenario in ET.parse(path).getroot().iter("scenario")
+        ]
+        name, town = min(
+            scenarios, key=lambda scenario: (scenario[1] not in ("Town01", "Town02"), scenario[1] in ("Town03", "Town05"))
+        )
         found.append((name, ["--scenario", name], town))
     return found
 

@@ -15,7 +15,7 @@ from samepath.core.errors import InputError
 @given(st.lists(st.floats(-1e9, 1e9) | st.integers(-720, 720).map(lambda quarter: quarter * 45.0), min_size=1))
 def test_sines_and_cosines_have_the_bits_of_single_numbers(angles_deg):
     sine, cosine = trig_arrays.sincos_deg(np.array(angles_deg))
-    expected = np.array([trig.sincos_deg(one) for one in angles_deg])
+    expected = np.array([trig.sincos_deg(angle_deg) for angle_deg in angles_deg])
     assert sine.tobytes() == expected[:, 0].tobytes()
     assert cosine.tobytes() == expected[:, 1].tobytes()
 
@@ -41,7 +41,7 @@ def errors_ulp(found, exact, xs):
     with localcontext() as context:
         context.prec = 60
         wanted = [exact(Decimal(float(x))) for x in xs]
-        spacings = [Decimal(float(np.spacing(abs(float(one))))) for one in wanted]
+        spacings = [Decimal(float(np.spacing(abs(float(value))))) for value in wanted]
         return max(abs(Decimal(float(a)) - b) / s for a, b, s in zip(found, wanted, spacings, strict=True))
 
 

@@ -29,8 +29,8 @@ HEAD = CLUSTER["spec"]["headGroupSpec"]
 (WORKERS,) = CLUSTER["spec"]["workerGroupSpecs"]
 (MAIN,) = HEAD["template"]["spec"]["containers"]
 (NODE,) = WORKERS["template"]["spec"]["containers"]
-SERVICES = {one["metadata"]["name"]: one["spec"] for one in documents("services.yaml")}
-POLICIES = {one["metadata"]["name"]: one["spec"] for one in documents("networkpolicies.yaml")}
+SERVICES = {service["metadata"]["name"]: service["spec"] for service in documents("services.yaml")}
+POLICIES = {policy["metadata"]["name"]: policy["spec"] for policy in documents("networkpolicies.yaml")}
 CONTAINERFILE = (DEPLOY / "Containerfile").read_text("utf-8")
 
 
@@ -47,11 +47,13 @@ def parsed(words):
 
 
 def main_options():
-    return parsed(["cluster", "start", "--ray", "auto", *(one.replace("$(POD_IP)", "10.1.2.3") for one in MAIN["args"])])
+    return parsed(
+        ["cluster", "start", "--ray", "auto", *(argument.replace("$(POD_IP)", "10.1.2.3") for argument in MAIN["args"])]
+    )
 
 
 def ports_of(container):
-    return {one["name"]: one["containerPort"] for one in container["ports"]}
+    return {port["name"]: port["containerPort"] for port in container["ports"]}
 
 
 def test_the_main_server_takes_every_argument_and_listens_where_the_manifest_says():
@@ -114,7 +116,7 @@ def test_versions_agree():
     (ray,) = re.findall(r"^ARG RAY_VERSION=(\S+)$", CONTAINERFILE, re.MULTILINE)
     assert ray == CLUSTER["spec"]["rayVersion"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    (least,) = [one.removeprefix("ray>=") for one in extras["cluster"] if one.startswith("ray>=")]
+    (least,) = [requirement.removeprefix("ray>=") for requirement in extras["cluster"] if requirement.startswith("ray>=")]
     assert [int(part) for part in ray.split(".")] >= [int(part) for part in least.split(".")]
 
 
@@ -126,8 +128,8 @@ def test_no_secret_is_in_any_file_and_ray_asks_for_its_token():
             assert not re.search(r"kind: Secret|stringData|PRIVATE KEY", text), path
             assert not re.search(r"[0-9a-fA-F]{32}|[A-Za-z0-9+=]{40,}", text), path
     for container in (MAIN, NODE):
-        for one in container.get("env", []):
-            assert "value" not in one or not re.search("TOKEN|KEY|SECRET|PASS", one["name"])
+        for variable in container.get("env", []):
+            assert "value" not in variable or not re.search("TOKEN|KEY|SECRET|PASS", variable["name"])
 
 
 @pytest.mark.parametrize(("container", "group"), [(MAIN, HEAD), (NODE, WORKERS)], ids=["main", "node"])
@@ -143,8 +145,8 @@ def test_pods_have_limits_and_no_rights_that_they_do_not_need(container, group):
     assert spec["securityContext"]["runAsNonRoot"] is True
     (user,) = re.findall(r"^USER (\d+)$", CONTAINERFILE, re.MULTILINE)
     assert spec["securityContext"]["runAsUser"] == int(user) != 0
-    assert {one["mountPath"] for one in container["volumeMounts"]} == {"/home/samepath", "/tmp"}
-    assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in spec["volumes"]}
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/home/samepath", "/tmp"}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in spec["volumes"]}
     assert container["readinessProbe"]
     assert container["livenessProbe"]
 
@@ -165,18 +167,20 @@ def test_the_image_is_built_from_files_that_exist_and_starts_what_exists():
 
 def test_every_command_of_the_page_exists():
     text = (DEPLOY / "README.md").read_text("utf-8")
-    spoken = [one.replace("NODE", "node-1").replace(" N", " 3") for one in re.findall(r"`(?:samepath )(cluster [^`]*)`", text)]
+    spoken = [
+        command.replace("NODE", "node-1").replace(" N", " 3") for command in re.findall(r"`(?:samepath )(cluster [^`]*)`", text)
+    ]
     console = re.findall(r"(?:-- samepath|samepath:[\w.]+) (cluster [^#\n]*)", text)
     assert len(spoken) >= 3
     assert len(console) == 2
-    for one in [*spoken, *console]:
-        parsed(shlex.split(one))
+    for command in [*spoken, *console]:
+        parsed(shlex.split(command))
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kustomize_builds_it_with_the_image_of_this_version():
     done = subprocess.run(["kubectl", "kustomize", str(KUBERAY)], capture_output=True, text=True, check=True)
-    built = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout)}
+    built = {(found["kind"], found["metadata"]["name"]): found for found in yaml.safe_load_all(done.stdout)}
     assert len(built) == 1 + 1 + len(SERVICES) + len(POLICIES)
     spec = built["RayCluster", "samepath"]["spec"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
@@ -189,14 +193,14 @@ def test_every_object_and_pod_is_what_kubernetes_knows_strictly(version):
     """By the API's own schemas, unknown fields refused; of the RayCluster, which is KubeRay's, the pods that come of it."""
     validate = pytest.importorskip("kubernetes_validate").validate
     names = [path.name for path in sorted(KUBERAY.glob("*.yaml")) if path.name not in {"kustomization.yaml", "images.yaml"}]
-    objects = [one for name in names for one in documents(name)]
+    objects = [found for name in names for found in documents(name)]
     pods = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": group["template"]["metadata"], "spec": group["template"]["spec"]}
         for group in (HEAD, WORKERS)
     ]
-    plain = [one for one in objects if one["kind"] != "RayCluster"]
-    assert {one["kind"] for one in plain} == {"Namespace", "Service", "NetworkPolicy"}
-    for one in (*plain, *pods):
-        validate(one, version, strict=True)
+    plain = [found for found in objects if found["kind"] != "RayCluster"]
+    assert {found["kind"] for found in plain} == {"Namespace", "Service", "NetworkPolicy"}
+    for found in (*plain, *pods):
+        validate(found, version, strict=True)
     with pytest.raises(Exception, match="readinessProb"):
         validate({**pods[0], "spec": {"containers": [{"name": "main", "readinessProb": {}}]}}, version, strict=True)

@@ -73,7 +73,7 @@ def test_every_mode_reaches_an_end_with_the_collision_in_it():
 SETTINGS = [{"mode": mode, "sources": sources} for mode in MODES for sources in ("", *SOURCES, "bit-flip, wall-clock-step")]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda one: f"{one['mode']} {one['sources']}")
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: f"{settings['mode']} {settings['sources']}")
 def test_only_what_makes_fixed_steps_is_called_lossless(settings):
     info = SamepathGameLoop().described(settings)
     loop = LoopSettings(mode=settings["mode"]).with_sources(parse_sources(settings["sources"]))

@@ -41,7 +41,7 @@ def test_a_tick_has_the_commands_of_the_sample_that_reaches_it():
         return look(1, time_s)._replace(told={"throttle_ratio": throttle})
 
     ticks = ResampledTicks([look(1, 0.0)])
-    found = [one for step in range(1, 6) for one in ticks.take([sample(0.04 * step, 0.1 * step)])]
+    found = [made for step in range(1, 6) for made in ticks.take([sample(0.04 * step, 0.1 * step)])]
     assert [(tick, states[1]["throttle_ratio"]) for tick, states in found] == [(1, 0.2), (2, 0.1 * 3), (3, 0.4)]
     assert ExactTicks().take([sample(0.05, 0.7)])[0][1][1]["throttle_ratio"] == 0.7
 

@@ -38,7 +38,7 @@ def moments(gaps):
 
 def check(times, motion):
     ticks, resampler = resampled(times, motion)
-    assert [one.tick for one in ticks] == list(range(math.floor(times[-1] / STEP_S + 1e-9) + 1))
+    assert [made.tick for made in ticks] == list(range(math.floor(times[-1] / STEP_S + 1e-9) + 1))
     for tick, states in ticks:
         found = states[1]
         off_m = math.dist((found["x_m"], found["y_m"], found["z_m"]), motion(tick * STEP_S))
@@ -87,8 +87,8 @@ def test_a_frame_on_a_tick_is_taken_bit_for_bit(gaps, data):
         states = {1: {"x_m": data.draw(values), "y_m": 0.0, "z_m": 0.0, "yaw_deg": data.draw(st.floats(-180, 180))}}
         frames.append(EngineFrame(tick * STEP_S, states))
     resampler = Resampler(STEP_S, frames[0])
-    found = [one for frame in frames[1:] for one in resampler.take(frame)] + resampler.rest()
-    by_tick = {one.tick: one.states for one in found}
+    found = [made for frame in frames[1:] for made in resampler.take(frame)] + resampler.rest()
+    by_tick = {made.tick: made.states for made in found}
     for frame, tick in zip(frames, ticks, strict=True):
         assert by_tick[tick][1] == {**frame.states[1], RESAMPLING: 0.0}
 
@@ -100,9 +100,9 @@ def test_a_sum_of_steps_that_divide_the_tick_is_on_it_in_spite_of_rounding(parts
         time_s += STEP_S / parts
         times.append(time_s)
     ticks, resampler = resampled(times, lambda t: (t / 3, 0.0, 0.0))
-    assert [one.tick for one in ticks] == list(range(count // parts + 1))
+    assert [made.tick for made in ticks] == list(range(count // parts + 1))
     assert resampler.largest_m == 0.0
-    assert all(one.states[1]["x_m"] == times[one.tick * parts] / 3 for one in ticks)
+    assert all(made.states[1]["x_m"] == times[made.tick * parts] / 3 for made in ticks)
 
 
 @given(st.floats(-180, 180), st.floats(-179, 179), st.floats(0, 1))
@@ -121,8 +121,8 @@ def test_who_comes_and_goes_between_frames_is_at_no_tick_between_them():
 
     resampler = Resampler(0.1, frame(0.0, 1))
     frames = [frame(0.15, 1), frame(0.25, 1, 2), frame(0.35, 1, 2), frame(0.45, 2), frame(0.5, 2)]
-    ticks = [one for each in frames for one in resampler.take(each)] + resampler.rest()
-    assert {one.tick: sorted(one.states) for one in ticks} == {0: [1], 1: [1], 2: [1], 3: [1, 2], 4: [2], 5: [2]}
+    ticks = [made for each in frames for made in resampler.take(each)] + resampler.rest()
+    assert {made.tick: sorted(made.states) for made in ticks} == {0: [1], 1: [1], 2: [1], 3: [1, 2], 4: [2], 5: [2]}
 
 
 def test_a_collision_late_in_the_last_gap_is_within_the_bound_although_it_hardly_shows():
@@ -137,8 +137,8 @@ def test_what_is_held_belongs_to_the_frame_that_reaches_the_tick():
         for t, g in ((0.0, 1), (0.07, 2), (0.15, 3))
     ]
     resampler = Resampler(STEP_S, frames[0])
-    ticks = [one for frame in frames[1:] for one in resampler.take(frame)] + resampler.rest()
-    assert [(one.tick, one.states[1]["gear_index"]) for one in ticks] == [(0, 1), (1, 2), (2, 3), (3, 3)]
+    ticks = [made for frame in frames[1:] for made in resampler.take(frame)] + resampler.rest()
+    assert [(made.tick, made.states[1]["gear_index"]) for made in ticks] == [(0, 1), (1, 2), (2, 3), (3, 3)]
 
 
 def test_who_watches_sees_what_is_interpolated_and_nothing_else():
@@ -176,7 +176,7 @@ def test_moments_belong_to_the_first_tick_at_or_after_them(gaps):
         assume(now_s > before_s)
         tick = resampler.tick_of(now_s)
         assert (tick - 1) * STEP_S < now_s <= tick * STEP_S + 1e-10
-    assert [resampler.tick_of(one) for one in (0.0, 0.05, 0.1500000000001)] == [0, 1, 3]
+    assert [resampler.tick_of(time_s) for time_s in (0.0, 0.05, 0.1500000000001)] == [0, 1, 3]
 
 
 def test_the_bound_is_part_of_a_trace():

@@ -55,8 +55,8 @@ def run(**settings):
 
 def test_a_trace_drawn_by_opengl_says_so_and_by_which_driver(driver, rig):
     ours, other = run(sensors=rig), run(sensors=rig, renderer="opengl")
-    assert [one for one in ours.events if one.kind == "renderer"] == []
-    (told,) = [one for one in other.events if one.kind == "renderer"]
+    assert [event for event in ours.events if event.kind == "renderer"] == []
+    (told,) = [event for event in other.events if event.kind == "renderer"]
     assert told.detail.startswith("name opengl; ")
     assert driver in told.detail
     assert other.values.tobytes() == ours.values.tobytes()
@@ -107,8 +107,12 @@ def test_a_trace_says_who_has_really_drawn_and_its_bits_do_not(rig, monkeypatch)
     software, drawn = run(sensors=rig), run(sensors=rig, renderer="auto")
     monkeypatch.setattr(FailingCard, "launches", 15)
     lost = run(sensors=rig, renderer="auto")
-    assert [one.host.measured["renderer"] for one in (software, drawn, lost)] == ["software", "cuda", "cuda, then software"]
-    assert len({one.digest for one in (software, drawn, lost)}) == 1
+    assert [repeat.host.measured["renderer"] for repeat in (software, drawn, lost)] == [
+        "software",
+        "cuda",
+        "cuda, then software",
+    ]
+    assert len({repeat.digest for repeat in (software, drawn, lost)}) == 1
     assert [frame.digest for frame in drawn.sensors] == [frame.digest for frame in software.sensors]
     assert [frame.digest for frame in lost.sensors] == [frame.digest for frame in software.sensors]
 

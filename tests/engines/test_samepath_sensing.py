@@ -43,7 +43,7 @@ def test_sensors_change_no_state_and_repeat_themselves(rig):
     repeats = [run("samepath", number, sensors=rig, sensor_samples=10) for number in range(2)]
     assert run("samepath", 0).digest == repeats[0].digest
     analysis = analyse_cell(cell(repeats))
-    assert [(one.sensor, one.frames) for one in analysis.sensors] == [(name, 20) for name in FRAMES]
+    assert [(sensor.sensor, sensor.frames) for sensor in analysis.sensors] == [(name, 20) for name in FRAMES]
     assert analysis.judgement.verdict == "bit-identical"
     kept = {frame.tick for frame in repeats[0].sensors if frame.sample is not None}
     assert kept == {10, 20}

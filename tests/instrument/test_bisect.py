@@ -91,7 +91,7 @@ def test_it_goes_in_either_direction_and_in_whole_numbers(study):
     assert (back.last_same, back.changed) == ("level=0.375", ("level=0.25",))
     whole = bisect(study, setting="flaky_from=9..0", by="digest", fixed={"level": 3}, progress=False)
     assert (whole.last_same, whole.changed) == ("flaky_from=4", ("flaky_from=3",))
-    (point,) = (one for one in whole.points if one.name == "flaky_from=3")
+    (point,) = (point for point in whole.points if point.name == "flaky_from=3")
     assert len(point.outcomes) == 2  # it only stopped to repeat itself: that is a change, too
 
 

@@ -71,8 +71,8 @@ def test_mcap_opens_with_its_library(trace, tmp_path):
 
 
 def test_equal_traces_give_equal_mcap_files(trace, tmp_path):
-    one, other = (export(trace, tmp_path / name, to="mcap").read_bytes() for name in ("a.mcap", "b.mcap"))
-    assert one == other
+    first, other = (export(trace, tmp_path / name, to="mcap").read_bytes() for name in ("a.mcap", "b.mcap"))
+    assert first == other
 
 
 def test_rerun_opens_with_its_library(trace, tmp_path):

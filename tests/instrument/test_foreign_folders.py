@@ -45,7 +45,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_reading_judging_and_reporting_a_folder_runs_nothing_that_it_names(folder, tmp_path):
-    assert [len(one.runs) for one in load(folder)] == [2, 2, 2]
+    assert [len(trace.runs) for trace in load(folder)] == [2, 2, 2]
     report = analyse(folder, progress=False)
     page = report.write(tmp_path)
     assert not check(folder, tolerance="1 cm", progress=False).passes

@@ -62,7 +62,7 @@ def test_what_is_kept_comes_back_from_the_file_bit_for_bit(tmp_path):
     for before, after in zip(original.actors, found.actors, strict=True):
         for name in ("ticks", "tag_rows", "tags", "field_rows", "fields", "path_rows", "path"):
             assert np.array_equal(getattr(before, name), getattr(after, name)), name
-    assert [one.to_bytes() for one in original.events] == [one.to_bytes() for one in found.events]
+    assert [event.to_bytes() for event in original.events] == [event.to_bytes() for event in found.events]
     for before, after in zip(original.states, found.states, strict=True):
         assert np.array_equal(before.values, after.values, equal_nan=True)
         assert (before.tick, before.actor, before.time_s) == (after.tick, after.actor, after.time_s)
@@ -101,7 +101,7 @@ def test_actor_tick_field_and_values_of_any_change_are_found(tick, actor, channe
     assert first.equal_tick == (tick - 1 if tick > 1 else None)
     assert first.fields in ((channel,), ())  # a byte may hide it: see below
     assert difference.where == "state"
-    kept = [one for one in golden.states if one.actor == actor and one.tick >= tick]
+    kept = [state for state in golden.states if state.actor == actor and state.tick >= tick]
     assert first.changes_tick == kept[0].tick
     if first.changes_tick == tick:
         (change,) = first.changes
@@ -166,10 +166,10 @@ def test_actors_and_ticks_that_are_gone_or_new_are_named():
     (gone,) = compare(before, run(gaps={(11, 2)})).actors
     assert (gone.actor, gone.tick, gone.present, gone.equal_tick) == (2, 11, False, 10)
     fewer = compare(before, run(actors=2))
-    assert [(one.actor, one.tick, one.present) for one in fewer.actors] == [(3, 1, False)]
+    assert [(difference.actor, difference.tick, difference.present) for difference in fewer.actors] == [(3, 1, False)]
     assert fewer.structure == ("Other actors: without 3 (walker)",)
     more = compare(golden_of(run(actors=2)), run())
-    assert [(one.actor, one.expected) for one in more.actors] == [(3, False)]
+    assert [(difference.actor, difference.expected) for difference in more.actors] == [(3, False)]
     shorter = compare(before, run(ticks=30))
     assert (shorter.where, shorter.tick) == ("end", 30)
     assert "Actor 1 has 30 states instead of 40" in shorter.structure
@@ -294,7 +294,7 @@ def test_the_json_has_the_whole_answer(golden):
 def test_the_junit_has_a_case_for_each_run_with_its_figures(golden):
     root = ElementTree.fromstring(golden_junit(checked(golden, straight_run(0, shift=lambda tick, actor: float(tick > 3)))))
     (case,) = root.iter("testcase")
-    figures = {one.get("name"): one.get("value") for one in case.iter("property")}
+    figures = {figure.get("name"): figure.get("value") for figure in case.iter("property")}
     assert (figures["verdict"], figures["repeats"], figures["outcomes"]) == ("exceeds-tolerance", "1", "1")
     assert float(figures["max_deviation_m"]) == pytest.approx(1.0, abs=1e-4)
     assert case.find("failure").get("message").startswith("First difference at tick 4 (0.4 s): actor 1 (car)")

@@ -47,7 +47,7 @@ def study(tmp_path, monkeypatch):
 def test_what_is_left_is_the_one_reason_and_nothing_else(study, tmp_path):
     result = shrink(study, progress=False)
     small = load_scenario(str(result.scenario_file))
-    assert [one.type for one in small.actors] == [WALKER]
+    assert [kept.type for kept in small.actors] == [WALKER]
     (walker,) = small.actors
     assert (len(walker.path), walker.start_delay, walker.speed) == (2, 0.0, 8.0)
     assert all(value == round(value) for point in walker.path for value in point)
@@ -80,10 +80,10 @@ def test_the_same_search_asks_the_same_and_ends_the_same(study):
 def test_other_questions_keep_other_reasons(study):
     collides = shrink(study, predicate="collides", progress=False)
     small = load_scenario(str(collides.scenario_file))
-    assert [one.type for one in small.actors] == [CAR, CAR]
+    assert [kept.type for kept in small.actors] == [CAR, CAR]
     assert small.duration == 0.5
     flips = shrink(study, predicate="verdict-flips", progress=False)
-    types = [one.type for one in load_scenario(str(flips.scenario_file)).actors]
+    types = [kept.type for kept in load_scenario(str(flips.scenario_file)).actors]
     assert sorted(types) == [CAR, CAR, CAR, WALKER]
 
 
@@ -103,7 +103,7 @@ def test_an_interrupted_search_goes_on_where_it_was(study, monkeypatch):
     # The one that was interrupted is run again, and none besides.
     assert result.runs <= len(made.repeats) <= result.runs + module.MOST_RUNS_EACH
     assert len(made.repeats) < result.runs + 20
-    assert [one.type for one in load_scenario(str(result.scenario_file)).actors] == [WALKER]
+    assert [kept.type for kept in load_scenario(str(result.scenario_file)).actors] == [WALKER]
 
 
 def test_a_simulators_own_scenario_is_cut_short_where_it_has_no_file(tmp_path, monkeypatch):
@@ -148,7 +148,7 @@ def test_a_rare_candidate_is_not_taken_for_the_original(study, monkeypatch):
 
     monkeypatch.setattr(SubjectRunner, "run", run)
     result = shrink(study, progress=False)
-    types = [one.type for one in load_scenario(str(result.scenario_file)).actors]
+    types = [kept.type for kept in load_scenario(str(result.scenario_file)).actors]
     assert sorted(types) == [CAR, WALKER]
 
 

@@ -30,7 +30,9 @@ def file(tmp_path):
 
 def farthest_m(simulation, scenario):
     """How far everybody ever was from where the plan had them."""
-    walks = {one.id: TimedWalk(one.path, timetable_of(one.path, one.times), 0.05) for one in scenario.actors if one.times}
+    walks = {
+        actor.id: TimedWalk(actor.path, timetable_of(actor.path, actor.times), 0.05) for actor in scenario.actors if actor.times
+    }
     worst = dict.fromkeys(walks, 0.0)
     result = simulation.step()
     while result.ended is None:

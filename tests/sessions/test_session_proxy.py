@@ -55,13 +55,13 @@ def test_no_byte_of_a_call_or_an_answer_changes(tmp_path):
     found = events(tmp_path / "s", SessionCall)
     assert [call.method for call in found] == [f"method_{number}" for number in range(len(values))]
     assert [content(call.arguments)[1] for call in found] == values
-    assert [content(one.result) for one in events(tmp_path / "s", SessionAnswer)] == [[[1, value]] for value in values]
+    assert [content(event.result) for event in events(tmp_path / "s", SessionAnswer)] == [[[1, value]] for value in values]
 
 
 def test_of_a_token_only_the_way_to_the_streams_changes_and_the_stream_itself_does_not(tmp_path):
     picture = struct.pack("<QQd6f", 13, 7, 1.0, *[0.0] * 6) + random.Random(4).randbytes(200_000)
     state = struct.pack("<QQd6f", 17, 7, 1.0, *[0.0] * 6) + struct.pack("<QdfiiiI", 1, 5.0, 0.05, 0, 0, 0, 0) + row(1) + row(2)
-    stream = b"".join(struct.pack("<I", len(one)) + one for one in (state, picture))
+    stream = b"".join(struct.pack("<I", len(message)) + message for message in (state, picture))
     with KnownServer() as server, KnownServer() as streams, proxied(server.port, tmp_path / "s") as proxy:  # noqa: SIM117 - one line would be too long
         with connected(proxy.port) as client:
             client.sendall(call := msgpack.packb([0, 1, "get_sensor_token", [[False], 5]]))
@@ -95,7 +95,9 @@ def drive(port, stream_port, ticks=5, throttle=0.5):
         with socket.create_connection(("127.0.0.1", stream_port), 20) as listener:
             listener.sendall(struct.pack("<I", 1))
             client.value("set_episode_settings", SYNCHRONOUS)
-            kind = next(one for one in client.value("get_actor_definitions") if one[1] == "vehicle.tesla.model3")
+            kind = next(
+                blueprint for blueprint in client.value("get_actor_definitions") if blueprint[1] == "vehicle.tesla.model3"
+            )
             point = client.value("get_map_info")[1][0]
             car = client.value("spawn_actor", [kind[0], kind[1], []], point)[0]
             frames = []
@@ -181,8 +183,8 @@ def test_in_synchronous_mode_a_tick_and_others_calls_reach_the_server_in_the_ord
         # Which of the two the server met first is not for us to say.
         a.sendall(settings)
         sockets = [first, second]
-        ours = next(one for one in _readable(sockets))
-        theirs = next(one for one in sockets if one is not ours)
+        ours = next(end for end in _readable(sockets))
+        theirs = next(end for end in sockets if end is not ours)
         assert receive(ours, len(settings)) == settings
         ours.sendall(done)
         receive(a, len(done))

@@ -102,7 +102,7 @@ def test_a_stream_is_read_however_it_is_cut(sizes):
     cutter, found = StreamCutter(), []
     for piece in pieces(data, sizes):
         found += cutter.feed(piece)
-    assert [type(one).__name__ for one in found] == ["StreamedState", "StreamedFrame", "StreamedFrame", "StreamedState"]
+    assert [type(event).__name__ for event in found] == ["StreamedState", "StreamedFrame", "StreamedFrame", "StreamedState"]
     assert found[0].rows == row(1) + row(2, 5.0)
     assert (found[0].frame, found[0].episode, found[3].rows) == (4, 3, b"")
     assert (found[1].size_bytes, found[2].sensor_type, found[2].size_bytes) == (0, 13, 210)

@@ -156,7 +156,7 @@ def test_in_lockstep_a_part_that_is_replayed_changes_no_bit():
     commands = Samepath().record_commands(request)
     whole = replace(request, commands=commands)
     requests = [*(replace(whole, replay=replay) for replay in (REPLAY_EGO, REPLAY_SIGHT)), whole, request]
-    runs = [run_request(Samepath(), one) for one in requests]
+    runs = [run_request(Samepath(), repeated) for repeated in requests]
     assert len({run.digest for run in runs}) == 1
     assert [len(run.sensors) for run in runs] == [0, 40, 0, 40], "who is replayed does not look"
     assert [frame.digest for frame in runs[1].sensors] == [frame.digest for frame in runs[3].sensors]

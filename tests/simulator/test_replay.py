@@ -114,10 +114,10 @@ def test_a_way_back_keeps_within_its_memory(run, monkeypatch):
 def test_who_is_there_and_under_which_command(file):
     with open_file(file) as replay:
         replay.until(120)
-        one = replay.actor(1)
-        assert one.type == "vehicle.mercedes.coupe"
-        assert one.state == replay.world.state(1)
-        before = one.command
+        actor = replay.actor(1)
+        assert actor.type == "vehicle.mercedes.coupe"
+        assert actor.state == replay.world.state(1)
+        before = actor.command
         assert isinstance(before, VehicleCommand)
         replay.step(60)
         assert replay.back(60).actor(1).command == before, "also where a snapshot led back"
@@ -244,9 +244,9 @@ def test_a_changed_command_moves_its_actor_first_and_who_it_meets_later(run):
 
 
 def test_the_same_fork_has_the_same_future_and_is_a_recording(run, tmp_path):
-    one, other = (fork(run[0], 100, change(run[0], "actor=1", "steer=0.3"), closed_loop=True) for _ in range(2))
-    assert one.as_dict() == other.as_dict()
-    one.recording.write(tmp_path / "fork.recording")
+    first, other = (fork(run[0], 100, change(run[0], "actor=1", "steer=0.3"), closed_loop=True) for _ in range(2))
+    assert first.as_dict() == other.as_dict()
+    first.recording.write(tmp_path / "fork.recording")
     with open_file(tmp_path / "fork.recording") as replay:
         replay.play()
     again = fork(read_run(tmp_path / "fork.recording"), 100, [])
@@ -263,10 +263,10 @@ def test_a_fork_of_a_run_with_chance_needs_chance_of_its_own(tmp_path):
     settings = {**VARIABLE, "sources": "unseeded-random,bit-flip,parallel-accumulation", "panels": 8}
     recording, _ = record(RunRequest("table1-test2", 0, settings=settings, duration_s=9.0), SamepathGameLoop())
     assert fork(recording, 60, []).same
-    one, other = (fork(recording, 60, change(recording, "actor=1", "throttle=1")) for _ in range(2))
-    assert one.as_dict() == other.as_dict()
-    assert not one.same
-    found = one.figure(tmp_path / "fork.svg")
+    first, other = (fork(recording, 60, change(recording, "actor=1", "throttle=1")) for _ in range(2))
+    assert first.as_dict() == other.as_dict()
+    assert not first.same
+    found = first.figure(tmp_path / "fork.svg")
     assert "<svg" in found.read_text()
 
 

@@ -28,8 +28,8 @@ def outcome(scenario, sources="", *, settings=None, **disturbances):
     bits = bytearray()
     for _ in GameLoop(simulation, LoopSettings(), disturbances=meddlers).frames():
         bits += simulation.world.state_array()[1].tobytes()
-    for one in meddlers:
-        one.close()
+    for meddler in meddlers:
+        meddler.close()
     return bytes(bits)
 
 
@@ -89,7 +89,7 @@ def test_hash_order_differs_between_processes_with_other_hash_seeds_and_repeats_
 
 def test_a_flip_turns_one_bit_of_a_32_bit_float():
     for bit in range(8):
-        before, after = (np.array([one], np.float32).view(np.uint32)[0] for one in (5.3, flipped(5.3, bit)))
+        before, after = (np.array([number], np.float32).view(np.uint32)[0] for number in (5.3, flipped(5.3, bit)))
         assert int(before) ^ int(after) == 1 << bit
 
 
@@ -115,9 +115,11 @@ def test_parallel_panels_add_up_to_the_sum_in_order_within_rounding():
 
 
 def test_loading_loses_nothing_and_tells_errors():
-    assert sorted(in_order_of_completion(range(50), lambda one: one * one)) == [one * one for one in range(50)]
+    assert sorted(in_order_of_completion(range(50), lambda number: number * number)) == [
+        number * number for number in range(50)
+    ]
     with pytest.raises(ZeroDivisionError):
-        in_order_of_completion([1, 0], lambda one: 1 / one)
+        in_order_of_completion([1, 0], lambda number: 1 / number)
 
 
 def test_modes_of_the_loop_are_sources_too():

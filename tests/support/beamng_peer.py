@@ -134,10 +134,10 @@ class BeamNGPeer:
         decoder, place = json.JSONDecoder(), 0
         self._cars = {}
         while match := re.compile(r"\s*(?=\{)").match(prefab, place):
-            one, place = decoder.raw_decode(prefab, match.end())
-            if one.get("class") == "BeamNGVehicle":
-                x, y, _ = one["position"]
-                self._cars[one["name"]] = Car(x, -y, 0.0)
+            entry, place = decoder.raw_decode(prefab, match.end())
+            if entry.get("class") == "BeamNGVehicle":
+                x, y, _ = entry["position"]
+                self._cars[entry["name"]] = Car(x, -y, 0.0)
         return {"type": "CreateScenario", "result": f"/levels/{level}/scenarios/{name}/{name}.json"}
 
     def on_LoadScenario(self, path, precompileShaders):

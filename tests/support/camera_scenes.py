@@ -112,7 +112,7 @@ def instances(rows):
     position, axes = places_and_axes([pose for _, pose, _ in rows])
     count = len(rows)
     return MeshInstances(
-        np.array([mesh for mesh, *_ in rows], np.int32), position, axes, np.array([one for *_, one in rows], np.int32),
+        np.array([mesh for mesh, *_ in rows], np.int32), position, axes, np.array([number for *_, number in rows], np.int32),
         np.zeros(count, np.uint8), np.full((count, 3), 0.5, np.float32), np.zeros(count, np.uint16), position[:, 2].copy(),
         position, axes,
     )  # fmt: skip

@@ -12,8 +12,8 @@ BEGIN, END = "<!-- causes: begin -->", "<!-- causes: end -->"
 def table():
     """The confusion matrix, and a row for everything that was run."""
     figures = json.loads(RESULTS.read_text("utf-8"))["figures"]
-    said = sorted({one["said"] for one in figures["matrix"]})
-    counts = {(one["truth"], one["said"]): one["count"] for one in figures["matrix"]}
+    said = sorted({cell["said"] for cell in figures["matrix"]})
+    counts = {(cell["truth"], cell["said"]): cell["count"] for cell in figures["matrix"]}
     lines = [
         f"{figures['right']} of {figures['partings']} right, {figures['unknown']} unknown, "
         f"{figures['partings'] - figures['right'] - figures['unknown']} wrong. Rows are the truth, columns what was said:",
@@ -23,7 +23,7 @@ def table():
     ]
     lines += [
         f"| `{truth}` | {' | '.join(str(counts.get((truth, name), '')) for name in said)} |"
-        for truth in sorted({one["truth"] for one in figures["matrix"]})
+        for truth in sorted({cell["truth"] for cell in figures["matrix"]})
     ]
     lines += [
         "",

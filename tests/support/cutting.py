@@ -105,9 +105,9 @@ class Proxy:
         self.drain()
 
 
-def _shut(one):
+def _shut(connection):
     with suppress(OSError):  # it may be closed already
-        one.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _kill(pair):

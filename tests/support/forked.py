@@ -43,7 +43,7 @@ def forked():
         def run(*arguments, cwd=None):
             for path in said.values():
                 path.unlink(missing_ok=True)
-            asked = {"arguments": [str(one) for one in arguments], "cwd": str(cwd or Path.cwd())}
+            asked = {"arguments": [str(argument) for argument in arguments], "cwd": str(cwd or Path.cwd())}
             server.stdin.write(json.dumps({**asked, **{name: str(path) for name, path in said.items()}}) + "\n")
             server.stdin.flush()
             code = int(server.stdout.readline())

@@ -95,7 +95,7 @@ class HostedCluster:
             found = next((line for line in self.lines[since:] if re.search(pattern, line)), None)
             if found is not None:
                 return found
-            ended = [label for label, one in self._running.items() if one.poll() is not None]
+            ended = [label for label, process in self._running.items() if process.poll() is not None]
             if ended or SYSTEM_CLOCK.monotonic_s() > until_s:
                 raise AssertionError(f"waited in vain for {pattern!r}; ended: {ended}; the log: {self.lines[-30:]}")
             SYSTEM_CLOCK.sleep_s(0.02)

@@ -26,7 +26,7 @@ def late_log(path: Path, looked_ticks, *, scenario="table1-test2", duration_s=8.
     for repeat in range(1, 4):
         for row in range(1, (last - 2) // 2):
             tick = 2 * row + looked_ticks(repeat, row)
-            for actor in (one.id for one in run.actors):
+            for actor in (listed.id for listed in run.actors):
                 x, y, z, yaw = rows[tick, actor]
                 place = f"{x:.3f}, {y:.3f}, {z:.3f}, {yaw:.3f}"
                 lines.append(f"{repeat}, {actor}, {900 + actor}, vehicle.audi.tt, 1, {row * 0.1:.3f}, 20.000, {place}")

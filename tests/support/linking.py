@@ -59,8 +59,8 @@ def linked(nodes=1, *, shared=True, limits=None, node_shared=None, compress="aut
         stack.callback(main.close)
         wanted = node_shared or [shared] * nodes
         found = []
-        for one in wanted:
-            node = NodeLink(main.endpoint, NODE_KEYS, MAIN_KEYS.public, shared_memory=one, **same)
+        for own_memory in wanted:
+            node = NodeLink(main.endpoint, NODE_KEYS, MAIN_KEYS.public, shared_memory=own_memory, **same)
             stack.callback(node.close)
             found.append(node)
         pair = Pair(main, found, log)
@@ -68,8 +68,8 @@ def linked(nodes=1, *, shared=True, limits=None, node_shared=None, compress="aut
         pair.until(
             lambda: all(
                 node.is_local and main.is_local(node.identity)
-                for node, one in zip(found, wanted, strict=True)
-                if one and shared
+                for node, own_memory in zip(found, wanted, strict=True)
+                if own_memory and shared
             )
         )
         yield pair

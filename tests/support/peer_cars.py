@@ -42,11 +42,11 @@ def advance(cars, step_s):
     for car in cars.values():
         car.advance(step_s)
     met = []
-    for a, one in cars.items():
+    for a, striker in cars.items():
         for b, other in cars.items():
-            if a < b and not one.hit and math.dist((one.x_m, one.y_m), (other.x_m, other.y_m)) < 2.5:
-                one.hit, other.hit = b, a
-                one.damage = other.damage = 100.0 + one.speed + other.speed
+            if a < b and not striker.hit and math.dist((striker.x_m, striker.y_m), (other.x_m, other.y_m)) < 2.5:
+                striker.hit, other.hit = b, a
+                striker.damage = other.damage = 100.0 + striker.speed + other.speed
                 met.append((a, b))
     return met
 

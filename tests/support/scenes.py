@@ -81,9 +81,9 @@ def drive(client, cars, listeners, ticks, before_tick=lambda _: None):
         for number, car in enumerate(cars):
             client.ask("apply_control_to_vehicle", car, control(0.6, 0.02 * number * (-1) ** (tick // 5)))
         frame = client.value("tick_cue")
-        messages = [one.message() for one in listeners]
-        assert [frame_of(one) for one in messages] == [frame] * len(listeners)
-        found.append([one[HEAD_BYTES:] for one in messages])
+        messages = [listener.message() for listener in listeners]
+        assert [frame_of(message) for message in messages] == [frame] * len(listeners)
+        found.append([message[HEAD_BYTES:] for message in messages])
     return found
 
 
@@ -101,5 +101,5 @@ def scenario(doors, *, cars=2, ticks=12, eyes=EYES, other_doors=None, before_tic
         try:
             return drive(client, driven, listeners, ticks, before_tick)
         finally:
-            for one in listeners:
-                one.socket.close()
+            for listener in listeners:
+                listener.socket.close()

@@ -57,9 +57,11 @@ def in_a_rig(threads, renderer="software"):
     for _ in range(RIG_TICKS):
         simulation.step()
         suite.follow()
-        for one in suite.measure(simulation.commands):
-            frame = frame_of(simulation.world.tick_count, one.sensor.name, one.sensor.type, one.values, keep=False)
-            found[one.sensor.type].update(frame.digest)
+        for measurement in suite.measure(simulation.commands):
+            frame = frame_of(
+                simulation.world.tick_count, measurement.sensor.name, measurement.sensor.type, measurement.values, keep=False
+            )
+            found[measurement.sensor.type].update(frame.digest)
     suite.close()
     simulation.close()
     return {kind: found[kind].hexdigest() for kind in sorted(found)}

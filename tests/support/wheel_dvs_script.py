@@ -33,10 +33,10 @@ def drive(port):
     last = found["rgb"].get(timeout=20).frame
     changes = []
     while True:
-        one = found["dvs"].get(timeout=20)
-        if one.frame == last:
+        image = found["dvs"].get(timeout=20)
+        if image.frame == last:
             break
-        changes.append(one)
+        changes.append(image)
     for sensor in sensors:
         sensor.stop()
     return {

@@ -287,16 +287,16 @@ def eyes(port):
             if "sensor_tick" in EYES[name] and tick % 2:
                 continue
             data = waiting.get(timeout=20)
-            one = found[name]
-            one["frames"].append([data.frame - began, frame - began])
-            one["digest"].update(bytes(data.raw_data))
+            noted = found[name]
+            noted["frames"].append([data.frame - began, frame - began])
+            noted["digest"].update(bytes(data.raw_data))
             if "lidar" in name:
                 counts = [data.get_point_count(channel) for channel in range(data.channels)]
-                one["sizes"].append([sum(counts), len(data)])
+                noted["sizes"].append([sum(counts), len(data)])
             elif "camera" in name:
-                one["sizes"].append([data.width, data.height, data.fov])
+                noted["sizes"].append([data.width, data.height, data.fov])
             else:
-                one["sizes"].append(data.get_detection_count())
+                noted["sizes"].append(data.get_detection_count())
     late = {name: waiting.qsize() for name, waiting in queues.items()}
     for sensor in listening:
         sensor.stop()

@@ -19,7 +19,7 @@ def talk(port):
     for kind in ("v2x", "v2x_custom"):
         blueprint = library.find(f"sensor.other.{kind}")
         found[kind] = queue.Queue()
-        pair = [world.spawn_actor(blueprint, carla.Transform(), attach_to=one) for one in cars]
+        pair = [world.spawn_actor(blueprint, carla.Transform(), attach_to=car) for car in cars]
         pair[1].listen(found[kind].put)
         sensors.append(pair)
     cars[0].apply_control(carla.VehicleControl(throttle=1.0))
@@ -32,7 +32,7 @@ def talk(port):
     while not found["v2x"].empty() or not said:
         event = found["v2x"].get(timeout=20)
         said += [[event.frame, message.get()["Message"], message.power] for message in event]
-    return {"cars": [one.id for one in cars], "text": [text.get()["Message"], text.power], "said": said}
+    return {"cars": [car.id for car in cars], "text": [text.get()["Message"], text.power], "said": said}
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ FILES = {"airsim.json": (AirSim, AirSimPeer, "AirSim"), "beamng.json": (BeamNG, 
 
 def main():
     for name, (simulator, peer, program) in FILES.items():
-        with listening(peer()) as one:
-            run_request(simulator({"port": one.port, **SHORT}), REQUEST)
-            write_exchange(name, ABOUT.format(program), one.log)
+        with listening(peer()) as server:
+            run_request(simulator({"port": server.port, **SHORT}), REQUEST)
+            write_exchange(name, ABOUT.format(program), server.log)
 
 
 if __name__ == "__main__":

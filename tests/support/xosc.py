@@ -40,7 +40,7 @@ def speed(mps: float | str, shape: str = "step", value: float = 0.0, dimension: 
 
 def init(**actions: list[str]) -> str:
     return "".join(
-        f'<Private entityRef="{name}">{"".join(f"<PrivateAction>{one}</PrivateAction>" for one in ones)}</Private>'
+        f'<Private entityRef="{name}">{"".join(f"<PrivateAction>{action}</PrivateAction>" for action in ones)}</Private>'
         for name, ones in actions.items()
     )
 

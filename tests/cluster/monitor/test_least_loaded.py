@@ -24,12 +24,12 @@ def test_few_clients_come_first_then_time_to_spare_then_the_order():
         node(5, clients=0, busy=0.0, state="draining"),
         node(6, clients=0, busy=0.0, state="joining"),
     )
-    assert [one.ordinal for one in least_loaded(nodes)] == [3, 4, 2, 1]
+    assert [loaded.ordinal for loaded in least_loaded(nodes)] == [3, 4, 2, 1]
 
 
 def told():
     status = working()
-    return replace(status, connect=tuple(one.address for one in least_loaded(status.nodes)))
+    return replace(status, connect=tuple(loaded.address for loaded in least_loaded(status.nodes)))
 
 
 def test_a_program_finds_the_nodes_by_run_folder_and_by_address(tmp_path):

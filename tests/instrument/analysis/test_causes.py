@@ -35,7 +35,7 @@ def cause(log_a, log_b, *, at=AT, told=HEADER, sensed=None, actor=2, field="x_m"
 
 
 def log(*entries, **changes):
-    return InputLog(sorted(entries, key=lambda one: one.step), **changes)
+    return InputLog(sorted(entries, key=lambda entry: entry.step), **changes)
 
 
 def step(at, seconds):

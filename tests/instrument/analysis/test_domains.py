@@ -50,7 +50,7 @@ PAPER = {
 
 
 def test_the_papers_domain_is_before_the_collision_and_up_to_75_percent():
-    overall, one, two, five = find_domains(grid(PAPER))
+    overall, domain_of_one, two, five = find_domains(grid(PAPER))
     assert overall.title == "v, all scenarios"
     assert overall.phase == "before collision"
     assert overall.scenarios == ("test1", "test2", "test5")
@@ -67,7 +67,7 @@ def test_the_papers_domain_is_before_the_collision_and_up_to_75_percent():
     assert "; not at 95 % CPU load (test" in overall.words()
     assert " or after the first collision (test2 at " in overall.words()
     assert overall.words().endswith("; whole runs: in all scenarios but test2, up to 75 % CPU load")
-    assert [domain.region() for domain in (one, two, five)] == [
+    assert [domain.region() for domain in (domain_of_one, two, five)] == [
         "up to 75 % CPU load",
         "before the first collision and up to 75 % CPU load",
         "everywhere (CPU load 0 % to 95 %)",

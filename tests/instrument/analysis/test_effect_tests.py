@@ -71,11 +71,11 @@ def test_where_nothing_varies_there_is_no_p_value():
 
 
 def test_strata_add_up_where_they_agree_and_cancel_where_they_do_not():
-    one = SignedResult(0.04, 1, 20, 1e-5)
+    faint = SignedResult(0.04, 1, 20, 1e-5)
     z = stats.norm.isf(0.02)
-    assert combine([one, one]).p_value == pytest.approx(2 * stats.norm.sf(sqrt(2) * z))
-    assert combine([one, SignedResult(0.04, -1, 20, 1e-5)]).p_value == pytest.approx(1.0)
-    assert combine([one, SignedResult(None, 0, 20, 1e-5)]).p_value == 0.04, "a stratum in which nothing varied has no say"
+    assert combine([faint, faint]).p_value == pytest.approx(2 * stats.norm.sf(sqrt(2) * z))
+    assert combine([faint, SignedResult(0.04, -1, 20, 1e-5)]).p_value == pytest.approx(1.0)
+    assert combine([faint, SignedResult(None, 0, 20, 1e-5)]).p_value == 0.04, "a stratum in which nothing varied has no say"
     heavy = combine([SignedResult(0.01, 1, 90, 1e-5), SignedResult(0.5, -1, 10, 1e-5)])
     assert heavy.sign == 1
     assert heavy.p_value < 0.05

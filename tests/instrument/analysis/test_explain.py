@@ -57,7 +57,7 @@ def test_every_control_is_explained_by_what_is_wrong_with_it(name):
 def test_the_uninvolved_car_follows_long_after_the_collision():
     (first, *_) = explain_cell(control("control-late-bystander", range(3))).partings
     assert first.parting.last_common_event.startswith("collision of actor 1 with actor 2")
-    assert [(one.actor, one.tick) for one in first.parting.followers] == [(3, 151)]
+    assert [(follower.actor, follower.tick) for follower in first.parting.followers] == [(3, 151)]
 
 
 def shifted(repeat, at, size=1e-6, ticks=20, **changes):
@@ -68,7 +68,7 @@ def shifted(repeat, at, size=1e-6, ticks=20, **changes):
 
 def test_the_tree_forks_where_outcomes_part():
     explained = explain_cell(cell_of([straight_run(0), straight_run(1), shifted(2, 12), shifted(3, 5, 2e-6), shifted(4, 12)]))
-    assert [(one.parting.tick, one.parting.a, one.parting.b, one.repeats_b) for one in explained.partings] == [
+    assert [(fork.parting.tick, fork.parting.a, fork.parting.b, fork.repeats_b) for fork in explained.partings] == [
         (5, 0, 3, 1),
         (12, 0, 2, 2),
     ]
@@ -141,7 +141,7 @@ def test_repeats_with_the_same_inputs_that_part_are_named():
     explained = explain_cell(cell_of([replace(run, inputs=log) for run, log in zip(runs, logs, strict=True)]))
     assert explained.same_inputs == (0, 2)
     assert explained.inputs_recorded == 4
-    assert {one.parting.b: one.cause.cause.value for one in explained.partings} == {2: "simulator", 3: "random-stream"}
+    assert {fork.parting.b: fork.cause.cause.value for fork in explained.partings} == {2: "simulator", 3: "random-stream"}
     assert "Repeats 0 and 2 had the same inputs to the bit and part" in explained.words()
 
 
@@ -194,7 +194,7 @@ def test_two_traces_are_compared_by_their_largest_outcomes(tmp_path):
     first = store_repeats(tmp_path / "a", cell_of([]).header, [straight_run(0), straight_run(1), shifted(2, 3)])
     second = store_repeats(tmp_path / "b", cell_of([]).header, [replace(shifted(5, 12), inputs=draw(0.25))])
     explained = explain_cell(pair_of(first, second))
-    assert [(one.parting.a, one.parting.b, one.parting.tick) for one in explained.partings] == [(0, 1, 12)]
+    assert [(fork.parting.a, fork.parting.b, fork.parting.tick) for fork in explained.partings] == [(0, 1, 12)]
     other = cell_of([straight_run(0)], step_s=0.2)
     with pytest.raises(InputError, match="the same channels and step were wanted"):
         pair_of(first, other)
@@ -203,8 +203,8 @@ def test_two_traces_are_compared_by_their_largest_outcomes(tmp_path):
 def test_plain_data_has_the_contract_and_no_number_that_json_lacks(tmp_path):
     plain = json.loads(json.dumps(explain_cell(control("control-two-outcomes", range(6))).to_json(), allow_nan=False))
     assert plain["cause"] == "random-stream"
-    (one,) = plain["partings"]
-    assert one["tick"] == 91
-    assert {"part", "name", "actor", "difference", "unit", "ulp32", "ulp64"} <= set(one["fields"][0])
-    assert one["growth"]["kind"] == "linear"
-    assert one["inputs"][0]["kind"] == "draw"
+    (fork,) = plain["partings"]
+    assert fork["tick"] == 91
+    assert {"part", "name", "actor", "difference", "unit", "ulp32", "ulp64"} <= set(fork["fields"][0])
+    assert fork["growth"]["kind"] == "linear"
+    assert fork["inputs"][0]["kind"] == "draw"

@@ -58,7 +58,7 @@ def test_units_in_the_last_place_of_float32():
 def test_bisection_finds_what_reading_every_row_finds(ticks, at, fewer):
     a = straight_run(0, ticks=ticks, actors=1)
     b = straight_run(1, ticks=max(1, ticks - fewer), actors=1, shift=lambda tick, actor: 1e-9 if tick == at else 0.0)
-    rows = [np.arange(len(one.tick)) for one in (a, b)]
+    rows = [np.arange(len(repeat.tick)) for repeat in (a, b)]
     equal = [bool(np.array_equal(x, y)) for x, y in zip(a.digests, b.digests, strict=False)]
     expected = equal.index(False) if False in equal else None if len(a.tick) == len(b.tick) else len(equal)
     assert first_difference(a, b, *rows) == expected
@@ -95,7 +95,7 @@ def test_who_follows_and_when_and_how_far():
         return {"x_m": 1.0 + tick + 0.5 * (tick - 5)} if actor == 2 and tick > 5 else {"vx_mps": 0.0} if tick == 3 else {}
 
     found = parting(run(0), run(1, change=lambda tick, actor: change(tick, actor) if actor == 2 or tick == 3 else {}))
-    assert [(one.actor, one.tick) for one in found.followers] == [(1, 3), (2, 3)]
+    assert [(follower.actor, follower.tick) for follower in found.followers] == [(1, 3), (2, 3)]
     later = parting(run(0), run(1, change=lambda tick, actor: change(tick, actor) if actor == 2 and tick != 3 else {}))
     (only,) = later.followers
     assert (only.actor, only.tick, only.max_distance_m, only.max_tick) == (2, 6, 2.5, 10)

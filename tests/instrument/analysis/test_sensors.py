@@ -206,8 +206,8 @@ def test_equal_runs_are_equal_files_and_contents_are_stored_once(tmp_path, runs)
             writer.write(repeat)
             writer.compact()
     for name in ("sensors", "samples", "states", "runs"):
-        one, two = ((tmp_path / folder / f"part-000000.{name}.parquet").read_bytes() for folder in "ab")
-        assert one == two, name
+        first, two = ((tmp_path / folder / f"part-000000.{name}.parquet").read_bytes() for folder in "ab")
+        assert first == two, name
     import pyarrow.parquet as pq
 
     # Three kept ticks and two sensors, once for the usual outcome; two of the ticks again for the other one.
@@ -288,8 +288,8 @@ def test_events_are_counted_by_what_they_are():
         recorder.end(1, "done")
         return recorder.finish()
 
-    (one,) = analyse_sensors(MemoryCell(header(), [seen(0, (1, 2, 3)), seen(1, (1, 2, 4))]))
-    assert one.first_words() == "1 of 3 events"
+    (sensor,) = analyse_sensors(MemoryCell(header(), [seen(0, (1, 2, 3)), seen(1, (1, 2, 4))]))
+    assert sensor.first_words() == "1 of 3 events"
 
 
 def page_of(runs):

@@ -20,10 +20,10 @@ def three(whole_m, seen_m, world_m, repeats=40):
     return found
 
 
-def variance_of(one):
+def variance_of(analysis):
     """Worked out from the positions themselves: off is the same at every tick and for both actors."""
-    repeats = one.repeats
-    draws = np.random.default_rng({"in-loop": 0, "sees-replayed": 1, "ego-replayed": 2}[one.header.cell]).normal(
+    repeats = analysis.repeats
+    draws = np.random.default_rng({"in-loop": 0, "sees-replayed": 1, "ego-replayed": 2}[analysis.header.cell]).normal(
         0.0, 1.0, (repeats, 2)
     )
     return float(np.var(draws[:, 0], ddof=1))
@@ -32,7 +32,7 @@ def variance_of(one):
 def test_shares_are_what_the_variances_of_the_three_cells_say():
     cells = three(0.2, 0.1, 0.05)
     (found,) = find_shares(cells)
-    whole, seen, world = (variance_of(one) * size**2 for one, size in zip(cells, (0.2, 0.1, 0.05), strict=True))
+    whole, seen, world = (variance_of(analysis) * size**2 for analysis, size in zip(cells, (0.2, 0.1, 0.05), strict=True))
     assert found.variance_m2 == pytest.approx((whole, seen, world), rel=1e-9)
     assert (found.sensors, found.ego, found.world) == pytest.approx(
         ((whole - seen) / whole, (seen - world) / whole, world / whole)

@@ -80,7 +80,7 @@ def test_the_report_compares_the_versions_in_words_and_in_json(two_versions):
         "the mean path moves by 80 cm; the test comes to the same"
     )
     told = json.loads((root / "out" / "report.json").read_text())["versions"]
-    assert [one["words"] for one in told] == [pair.words()]
+    assert [effect["words"] for effect in told] == [pair.words()]
     page = (root / "out" / "report.html").read_text()
     assert "Different versions" in page
     assert "80\u00a0cm" in page

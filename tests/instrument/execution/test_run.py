@@ -74,8 +74,8 @@ def test_processes_blocks_and_any_order_give_the_same_bytes(tmp_path, isolation)
     run_plan(many, tmp_path / "many")
     slots = [(entry["block"], entry["cell"]) for entry in read_journal(tmp_path / "many") if entry["what"] == "slot"]
     assert slots == [(slot.block, many.cells[slot.cell].name) for slot in many.slots], "the plan's order was followed"
-    for one, other in zip(stored_cells(many, tmp_path / "many"), stored_cells(small(), tmp_path / "one"), strict=True):
-        assert [run.digest for run in one.runs] == [run.digest for run in other.runs]
+    for by_many, other in zip(stored_cells(many, tmp_path / "many"), stored_cells(small(), tmp_path / "one"), strict=True):
+        assert [run.digest for run in by_many.runs] == [run.digest for run in other.runs]
 
 
 def test_repeats_that_wait_to_be_packed_do_not_fill_the_disk(tmp_path, monkeypatch):

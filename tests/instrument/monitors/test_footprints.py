@@ -17,10 +17,10 @@ def at(size, x, y, heading=0.0):
     return Footprint(size, np.array([x]), np.array([y]), np.array([heading]))
 
 
-def corners(one):
-    if one.size.radius_m:
-        return np.array([[one.x_m[0], one.y_m[0]]])
-    return np.array([[x[0], y[0]] for x, y in one.corners()])
+def corners(outline):
+    if outline.size.radius_m:
+        return np.array([[outline.x_m[0], outline.y_m[0]]])
+    return np.array([[x[0], y[0]] for x, y in outline.corners()])
 
 
 def by_differences(a, b):

@@ -69,7 +69,7 @@ def test_who_is_beside_the_road_is_beside_it_for_carla(both):
             assert inside > -0.05, (x, y, lane.road_id, lane.lane_id)
         # Between two lanes CARLA leaves a hair's breadth to neither; in junctions we take the whole surface between them.
         if lane is None and math.hypot(x - middle.x, y - middle.y) > near.lane_width / 2 + 0.02:
-            assert inside < 0.05 or any(one.is_junction for one in around), (x, y, inside)
+            assert inside < 0.05 or any(waypoint.is_junction for waypoint in around), (x, y, inside)
         checked += lane is None
     assert 100 < checked < 1400
 
@@ -77,7 +77,7 @@ def test_who_is_beside_the_road_is_beside_it_for_carla(both):
 def test_margins_on_a_straight_road_are_those_of_the_ruler():
     roads = read_roads("t-junction")
     lanes = [line for line in load_map("t-junction").lanes if line.kind == "driving" and not line.is_junction]
-    line = max(lanes, key=lambda one: len(one.points))
+    line = max(lanes, key=lambda lane: len(lane.points))
     middle, yaw, width = line.points[len(line.points) // 2], math.radians(line.yaw_deg[len(line.points) // 2]), line.width_m[0]
     for right in (-0.7, 0.0, 0.4):
         x, y = middle[0] - math.sin(yaw) * right, middle[1] + math.cos(yaw) * right
@@ -111,7 +111,7 @@ def written_limit(root, point):
     road = next(road for road in root.iter("road") if road.get("id") == str(point.road_id))
     section = road.findall("lanes/laneSection")[point.section_id]
     lane = next(lane for lane in section.iter("lane") if lane.get("id") == str(point.lane_id))
-    own = [one for one in lane.findall("speed") if float(section.get("s")) + float(one.get("sOffset")) <= point.s]
+    own = [record for record in lane.findall("speed") if float(section.get("s")) + float(record.get("sOffset")) <= point.s]
     every = own or [kind.find("speed") for kind in road.findall("type") if float(kind.get("s")) <= point.s]
     last = every[-1]
     return math.nan if last.get("max") == "no limit" else float(last.get("max")) * UNITS_MPS[last.get("unit")]
@@ -155,12 +155,20 @@ def test_the_lanes_that_are_covered_are_those_of_carlas_waypoints():
     recorder.end(len(way), "done")
     cell = MemoryCell(Header("test", "cell", "s", ("x_m", "y_m", "yaw_deg"), 0.1), [recorder.finish()])
     watched = watch_cell(cell, monitor_set({"monitors": ["speed(1) < 90"], "map": name}))
-    ours = {one.what for one, _ in watched.coverage.situations if one.kind == "lane"}
-    wanted = {f"road {one.road_id} section {one.section_id} lane {one.lane_id}" for one in way if not one.is_junction}
-    crossed = {f"road {one.road_id} section {one.section_id} lane {one.lane_id}" for one in way if one.is_junction}
+    ours = {situation.what for situation, _ in watched.coverage.situations if situation.kind == "lane"}
+    wanted = {
+        f"road {waypoint.road_id} section {waypoint.section_id} lane {waypoint.lane_id}"
+        for waypoint in way
+        if not waypoint.is_junction
+    }
+    crossed = {
+        f"road {waypoint.road_id} section {waypoint.section_id} lane {waypoint.lane_id}"
+        for waypoint in way
+        if waypoint.is_junction
+    }
     assert wanted <= ours
     assert len(wanted) >= 2
     # In the junction lanes lie over each other: those of the way are among them.
-    inside = {one.road_id for pair in theirs.get_topology() for one in pair if one.is_junction}
+    inside = {waypoint.road_id for pair in theirs.get_topology() for waypoint in pair if waypoint.is_junction}
     assert {int(what.split()[1]) for what in ours - wanted} <= inside
     assert crossed & ours

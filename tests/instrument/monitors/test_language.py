@@ -37,7 +37,7 @@ def verdict(text, *columns):
     monitor = Monitor("it", parse(text, SCENE))
     (trace,) = watch_cell(cell_of(*columns), MonitorSet((monitor,), SCENE, covers=False)).traces
     assert not trace.not_applicable, trace.not_applicable
-    return [(one.passes, one.margin) for one in trace.verdicts]
+    return [(judged.passes, judged.margin) for judged in trace.verdicts]
 
 
 @pytest.mark.parametrize(

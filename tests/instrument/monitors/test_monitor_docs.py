@@ -20,7 +20,7 @@ STUDIES = (ROOT / "docs" / "studies.md").read_text("utf-8")
 def test_the_example_file_is_read():
     (text,) = re.findall(r"```yaml\n(.*?)```", MONITORS, re.DOTALL)
     data = yaml.safe_load(text)
-    data["monitors"] = [one for one in data["monitors"] if isinstance(one, str) or "function" not in one]
+    data["monitors"] = [monitor for monitor in data["monitors"] if isinstance(monitor, str) or "function" not in monitor]
     assert len(monitor_set(data).monitors) == 4
 
 
@@ -53,8 +53,8 @@ def test_the_example_of_plan_is_what_it_prints():
 
 def test_the_counts_of_false_acceptance_are_those_of_the_bench():
     figures = json.loads((ROOT / "bench" / "results" / "growing.json").read_text("utf-8"))["figures"]
-    one, five = (figures[f"rate {rate}, until rate < {rate}"] for rate in ("0.01", "0.05"))
-    assert one["studies"] == five["studies"] == 10000
-    counted = f"{one['accepted']} false acceptances at 1 % and {five['accepted']} at 5 %; 500 are allowed"
+    one_percent, five = (figures[f"rate {rate}, until rate < {rate}"] for rate in ("0.01", "0.05"))
+    assert one_percent["studies"] == five["studies"] == 10000
+    counted = f"{one_percent['accepted']} false acceptances at 1 % and {five['accepted']} at 5 %; 500 are allowed"
     assert counted in " ".join(STUDIES.split())
-    assert max(one["accepted"], five["accepted"]) <= 500
+    assert max(one_percent["accepted"], five["accepted"]) <= 500

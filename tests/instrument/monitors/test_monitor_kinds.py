@@ -152,15 +152,15 @@ def test_a_light_that_was_logged_is_red_when_the_log_says_so():
 def test_no_collision_counts_collisions():
     hit, free = drive(0, straight(5.0), standing(20.0), events=[(40, 1, 2)]), drive(1, straight(5.0), standing(20.0))
     trace = judged({"kind": "no-collision"}, hit, free)
-    assert [(one.passes, one.margin) for one in trace.verdicts] == [(False, -1.0), (True, 0.0)]
+    assert [(verdict.passes, verdict.margin) for verdict in trace.verdicts] == [(False, -1.0), (True, 0.0)]
     (with_two,) = watch_cell(cell(hit, free), monitor_set({"monitors": ["collisions(1, 2) < 1"], "sizes": SIZES})).traces
-    assert [one.passes for one in with_two.verdicts] == [False, True]
+    assert [verdict.passes for verdict in with_two.verdicts] == [False, True]
 
 
 def along(name, offset_m, speed=8.0, start_m=0.0):
     """Drives a lane of a map, so far to the right of its middle."""
     lanes = [line for line in load_map(name).lanes if line.kind == "driving" and not line.is_junction]
-    line = max(lanes, key=lambda one: len(one.points))
+    line = max(lanes, key=lambda lane: len(lane.points))
     yaw = np.deg2rad(line.yaw_deg)
     lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line.points[:, :2], axis=0).T))])
 
@@ -298,8 +298,8 @@ def test_functions_of_the_users_own_give_margins(tmp_path):
     path.write_text("monitors:\n  - {function: 'mine.py:calm'}\n  - {function: 'mine.py:odd'}\n")
     runs = cell(drive(0, straight(10.0)), drive(1, straight(11.0)))
     calm, odd = watch_cell(runs, read_file(path)).traces
-    assert [one.margin for one in calm.verdicts] == pytest.approx([2.0, 1.0])
-    assert [one.passes for one in odd.verdicts] == [True, False]
+    assert [verdict.margin for verdict in calm.verdicts] == pytest.approx([2.0, 1.0])
+    assert [verdict.passes for verdict in odd.verdicts] == [True, False]
     for name, says in (("wrong", "one for each of 101 ticks"), ("broken", "ZeroDivisionError"), ("absent", "has no function")):
         path.write_text(f"monitors:\n  - {{function: 'mine.py:{name}'}}\n")
         with pytest.raises(SamepathError, match=says) as error:
@@ -331,7 +331,7 @@ def test_coverage_counts_situations_and_names_the_rare_one():
     other = drive(4, straight(11.0), standing(30.0, 8.0), events=[(30, 1, None)])
     report = analyse(cell(*same, other), monitors={"monitors": ["speed(1) < 20"]}, progress=False)
     coverage = report.cells[0].assertions.coverage
-    counts = {(one.kind, one.actor, one.what): count for one, count in coverage.situations}
+    counts = {(situation.kind, situation.actor, situation.what): count for situation, count in coverage.situations}
     assert counts["speed", 1, "0.1 to 5 m/s"] == 4
     assert counts["speed", 1, "10 to 15 m/s"] == 1
     assert counts["collision", 1, "with scenery"] == 1

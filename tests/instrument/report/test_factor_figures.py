@@ -191,7 +191,7 @@ def test_on_a_machine_with_one_numa_node_the_figure_itself_says_so():
 
     def boxes(**fields):
         groups = study_figures(document_of(*cells, **fields))
-        return next(one for one in groups if one.name == "Single repeats per level of cores").figures[0].svg
+        return next(group for group in groups if group.name == "Single repeats per level of cores").figures[0].svg
 
     assert "One NUMA node here" in boxes(missing=missing)
     assert "NUMA" not in boxes()

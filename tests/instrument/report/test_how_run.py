@@ -78,7 +78,7 @@ def test_a_hurried_loop_is_told_beside_the_published_figures():
         assert words.replace("'", "&#39;") in page
         assert words in text
     told = json.loads(to_json(document))["cells"]
-    assert [(one["time_scale"], one["frame_work_s"]) for one in told] == [(None, 0.0), (20.0, 0.001), (1.0, 0.0), (20.0, 0.001)]
+    assert [(row["time_scale"], row["frame_work_s"]) for row in told] == [(None, 0.0), (20.0, 0.001), (1.0, 0.0), (20.0, 0.001)]
 
 
 @pytest.mark.parametrize(

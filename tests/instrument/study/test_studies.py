@@ -155,7 +155,7 @@ def test_every_engine_is_in_the_study_of_engines_and_may_be_missing():
 def test_variants_that_should_be_compared_differ_in_one_setting():
     """Mode alone, where an engine takes the other settings in both; then the report names it alone."""
     settings = {cell.variant: cell.settings for cell in load_plan("engines").cells}
-    for one, other, name in (
+    for setting, other, name in (
         ("godot frame callback", "godot physics callback", "controller"),
         ("panda3d game loop", "panda3d synchronous", "mode"),
         ("mujoco game loop", "mujoco synchronous", "mode"),
@@ -164,7 +164,7 @@ def test_variants_that_should_be_compared_differ_in_one_setting():
         ("sumo game loop", "sumo synchronous", "mode"),
         ("sumo traffic random", "sumo traffic", "random"),
     ):
-        assert {key for key, _ in settings[one].items() ^ settings[other].items()} == {name}
+        assert {key for key, _ in settings[setting].items() ^ settings[other].items()} == {name}
 
 
 def test_gpu_load_raises_both_together_as_the_paper_did_and_each_alone():

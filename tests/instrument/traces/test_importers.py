@@ -360,9 +360,9 @@ def test_an_id_that_is_missing_is_said_to_be_missing(tmp_path):
 
 def bomb(path, rows, **columns):
     """A small file of many rows: each column is one value and a run length."""
-    one = {"repeat": 0, "actor": 0, "tick": 0, "x": 1.0, "y": 2.0} | columns
+    row = {"repeat": 0, "actor": 0, "tick": 0, "x": 1.0, "y": 2.0} | columns
     runs = pa.array(np.zeros(rows // 4, np.int32))
-    group = pa.table({name: pa.DictionaryArray.from_arrays(runs, [value]) for name, value in one.items()})
+    group = pa.table({name: pa.DictionaryArray.from_arrays(runs, [value]) for name, value in row.items()})
     with pq.ParquetWriter(path, group.schema, use_dictionary=True, compression="zstd") as writer:
         for _ in range(4):
             writer.write_table(group)

@@ -111,11 +111,11 @@ def test_a_block_is_what_its_rows_would_be_to_the_bit(log_every):
         recorder.block([], [7, 3], values[:0])
         recorder.block([5, 6], [7, 3], values[4:])
 
-    one, other = filled(by_rows, log_every), filled(by_blocks, log_every)
-    assert one.digest == other.digest
-    assert one.digests.tobytes() == other.digests.tobytes()
+    row_wise, other = filled(by_rows, log_every), filled(by_blocks, log_every)
+    assert row_wise.digest == other.digest
+    assert row_wise.digests.tobytes() == other.digests.tobytes()
     for part in ("tick", "actor", "time_s", "values"):
-        mine, its = getattr(one, part), getattr(other, part)
+        mine, its = getattr(row_wise, part), getattr(other, part)
         assert (mine.dtype, mine.tobytes()) == (its.dtype, its.tobytes())
 
 

@@ -45,7 +45,10 @@ def run(repeat: int, log: InputLog | None):
 
 
 def same(a: InputLog, b: InputLog) -> bool:
-    return [one.to_bytes() for one in a] == [one.to_bytes() for one in b] and (a.covers, a.step_s) == (b.covers, b.step_s)
+    return [entry.to_bytes() for entry in a] == [entry.to_bytes() for entry in b] and (a.covers, a.step_s) == (
+        b.covers,
+        b.step_s,
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -83,8 +86,8 @@ def test_a_part_that_gets_more_repeats_has_the_bytes_of_one_that_was_written_at_
     store_repeats(tmp_path / "once", header(), runs)
     for number in (0, 1, 2):
         with StoreWriter(tmp_path / "parts", header()) as writer:
-            for one in runs[number::3]:
-                writer.write(one)
+            for repeat in runs[number::3]:
+                writer.write(repeat)
     assert part_path(tmp_path / "parts", 0).read_bytes() == part_path(tmp_path / "once", 0).read_bytes()
 
 
@@ -153,9 +156,9 @@ def test_in_step_the_commands_of_the_rows_are_the_inputs():
     recorder.end(3, "done")
     log = recorder.finish().inputs
     assert log.covers == {InputKind.STEP, InputKind.COMMAND}
-    told = [(one.step, one.actor, one.values[0], one.decided_step) for one in log if one.actor == 1]
+    told = [(entry.step, entry.actor, entry.values[0], entry.decided_step) for entry in log if entry.actor == 1]
     assert told == [(0, 1, 0.5, 0), (2, 1, 0.25, 2)], "tick 0 is the start; a command that holds on is listed once"
-    assert [math.isnan(one.values[0]) for one in log if one.actor == 2] == [True]
+    assert [math.isnan(entry.values[0]) for entry in log if entry.actor == 2] == [True]
 
 
 def test_in_step_with_gaps_between_rows_commands_are_not_known():

@@ -38,6 +38,6 @@ def test_axe_finds_nothing_in_viewer_and_report(folder):
                 page.emulate_media(color_scheme="dark" if how == "dark" else "light")
                 result = Axe().run(page, options={} if rules is None else {"runOnly": rules}).response
                 assert len(result["passes"]) > (10 if rules is None else 0)  # it did look
-                found[name, how] = [(one["id"], one["impact"]) for one in result["violations"]]
+                found[name, how] = [(violation["id"], violation["impact"]) for violation in result["violations"]]
             page.close()
     assert {key: words for key, words in found.items() if words} == {}

@@ -122,8 +122,8 @@ def test_a_name_that_looks_like_a_place_to_fill_is_left_as_it_is():
 def test_equal_traces_give_equal_files(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("repeat,time,x,y\n0,0,1,1\n0,1,2,1\n1,0,1,1\n1,1,2.5,1\n")
-    one, other = (view(log, progress=False).write(tmp_path / name).read_bytes() for name in ("a.html", "b.html"))
-    assert one == other
+    first, other = (view(log, progress=False).write(tmp_path / name).read_bytes() for name in ("a.html", "b.html"))
+    assert first == other
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_a_file_keeps_so_many_pictures_of_each_cell_and_not_too_many(view, tmp_p
     kept, none = index["pictures"]
     assert none == []  # no map, no picture
     assert len(kept) == 3
-    assert {(one["tick"], one["repeat"]) for one in kept} >= {(10, 0), (10, 1)}  # where they part, both of them
+    assert {(listed["tick"], listed["repeat"]) for listed in kept} >= {(10, 0), (10, 1)}  # where they part, both of them
     with pytest.raises(InputError, match="at most 200 in one file were wanted"):
         view.write(tmp_path / "view.html", pictures=101)
 

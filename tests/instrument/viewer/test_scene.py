@@ -16,13 +16,13 @@ def apart(repeat, by_m=1e-3, since=11):
 
 def place(view, outcome, tick, actor):
     """Where something is drawn, put together as the shader does."""
-    index, row = view.ticks.tolist().index(tick), [one.id for one in view.actors].index(actor)
+    index, row = view.ticks.tolist().index(tick), [listed.id for listed in view.actors].index(actor)
     return view.reference[index, row, :3] + view.offsets[outcome, row, index, :3].astype(float) + np.array(view.origin_m)
 
 
 def test_equal_repeats_are_one_outcome_and_the_largest_is_the_reference():
     view = view_cell(cell_of([apart(0), straight_run(1), straight_run(2)]))
-    assert [one.repeats for one in view.outcomes] == [(1, 2), (0,)]
+    assert [outcome.repeats for outcome in view.outcomes] == [(1, 2), (0,)]
     assert view.offsets.shape == (2, 2, 20, 4)
     assert not view.offsets[0].any()
     assert view.repeats == 3
@@ -30,7 +30,7 @@ def test_equal_repeats_are_one_outcome_and_the_largest_is_the_reference():
 
 def test_a_parting_is_the_first_tick_whose_bits_differ_and_its_actor():
     view = view_cell(cell_of([straight_run(0), straight_run(1), apart(2, by_m=1e-12)]))
-    assert [(one.parting_tick, one.parting_actor) for one in view.outcomes] == [(None, None), (11, 2)]
+    assert [(outcome.parting_tick, outcome.parting_actor) for outcome in view.outcomes] == [(None, None), (11, 2)]
     assert view.parting_tick == 11
 
 
@@ -110,7 +110,7 @@ def test_more_than_a_page_can_draw_is_refused_in_one_line_with_what_to_do():
 def test_chosen_repeats_are_all_that_is_drawn():
     cell = cell_of([straight_run(0), straight_run(1), apart(2), apart(3, by_m=0.5)])
     view = view_cell(cell, repeats={2, 3})
-    assert [one.repeats for one in view.outcomes] == [(2,), (3,)]
+    assert [outcome.repeats for outcome in view.outcomes] == [(2,), (3,)]
     assert view.repeats == 2
     with pytest.raises(InputError, match="--repeats"):
         view_cell(cell, repeats={9})
@@ -134,7 +134,7 @@ def test_events_are_marks_with_the_number_of_repeats_that_have_them():
         (2, "actor 1 hits actor 2", 2),
         (3, "end: done", 3),
     ]
-    assert [one.ending for one in view.outcomes] == [0, 1]
+    assert [outcome.ending for outcome in view.outcomes] == [0, 1]
     assert view.endings == ("collision 1 with 2; done", "no collision; done")
 
 
@@ -167,7 +167,7 @@ def test_monitors_have_a_verdict_of_each_outcome_and_an_envelope_over_the_shown_
     cell = cell_of([straight_run(0), straight_run(1), apart(2, by_m=5000.0)])
     view = view_cell(cell, monitors=MONITORS)
     near, absent = view.monitors
-    assert [one.repeats for one in view.outcomes] == [(0, 1), (2,)]
+    assert [outcome.repeats for outcome in view.outcomes] == [(0, 1), (2,)]
     assert (near.verdicts, near.passes, near.fails) == ((True, False), 2, 1)
     assert (near.low[:10] > 0).all()
     assert (near.low[10:] < 0).all()

@@ -55,7 +55,7 @@ def parts(title="a study", monitor="on the left", **odd):
     square = np.array([[80, -60, 0], [130, -60, 0], [130, -20, 0], [80, -20, 0]], np.float32)
     ground = Ground("square", (Surface("road", square, np.array([[0, 1, 2], [0, 2, 3]], np.uint32)),))
     index = index_of(title, "1.2.3", [index_row(views[0], 0), index_row(views[1], None)], ["square"], ["behind", "ahead"])
-    return index, [cell_block(one) for one in views], [ground_block(ground)]
+    return index, [cell_block(view) for view in views], [ground_block(ground)]
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +373,9 @@ def test_names_from_a_trace_are_text_in_the_file_and_on_the_page(browser, tmp_pa
     file.write_text(whole_page(index, blocks, grounds), encoding="utf-8")
     page = browser(file.as_uri() + "#tick=30&follow=<b>&colour=%22%3E<script>&cell=-1,zz,9999")
     assert page.complaints == []
-    assert page.asked == [page.url.split("#")[0]] or all(one.startswith(("file:", "blob:", "data:")) for one in page.asked)
+    assert page.asked == [page.url.split("#")[0]] or all(
+        address.startswith(("file:", "blob:", "data:")) for address in page.asked
+    )
     assert page.title() == f"{ODD} \u2013 samepath view"
     assert page.locator("img:not(#picture), b, body script:not([type]):not(:last-of-type)").count() == 0
     assert text(page, "title") == ODD

@@ -105,7 +105,7 @@ def test_cocos_library_reads_it_and_every_mask_is_what_is_seen(folders, labels, 
             things = np.asarray(picture).astype(int)
         found = coco.loadAnns(coco.getAnnIds(imgIds=[image["id"]]))
         wanted = seen_in(frame)
-        assert [one["actor_id"] for one in found] == [actor["id"] for actor, _ in wanted]
+        assert [label["actor_id"] for label in found] == [actor["id"] for actor, _ in wanted]
         for annotation, (actor, seen) in zip(found, wanted, strict=True):
             left, top, right, bottom = seen["box_px"]
             assert annotation["bbox"] == [left, top, right - left, bottom - top]

@@ -66,7 +66,9 @@ def test_side_by_side_every_recording_has_the_bytes_it_has_alone(recordings, mon
     seen = []
     together = record_together(recordings("cuda", "card"), at_once=3, on_frame=lambda tick, frames: seen.append(frames))
     threads = record_together(recordings("software", "threads"), at_once=2)
-    assert [one.digest for one in together] == [one.digest for one in alone] == [one.digest for one in threads]
+    assert (
+        [result.digest for result in together] == [result.digest for result in alone] == [result.digest for result in threads]
+    )
     assert sorted(seen) == [1, 2, 3, 4, 5, 6]
     # One card draws for all of them.
     drawing = [card for card in OneCard.made if "paint" in card.launched]

@@ -29,8 +29,8 @@ def apart(first, second):
     """Is there a line between two boxes? It suffices to look along their sides."""
     for box in (first, second):
         for side in (box[1] - box[0], box[2] - box[1]):
-            one, other = first @ side, second @ side
-            if one.max() < other.min() or other.max() < one.min():
+            along_first, other = first @ side, second @ side
+            if along_first.max() < other.min() or other.max() < along_first.min():
                 return True
     return False
 

@@ -106,7 +106,7 @@ def test_auto_draws_worlds_in_software_when_the_card_is_lost(worlds, alone):
 
 def np_frame(frame):
     """A frame of a card as arrays of this machine."""
-    read = {name: None if (one := getattr(frame, name)) is None else np.from_dlpack(one) for name in CHANNELS}
+    read = {name: None if (channel := getattr(frame, name)) is None else np.from_dlpack(channel) for name in CHANNELS}
     return type("Read", (), read)
 
 

@@ -151,8 +151,8 @@ def test_fog_swallows_what_is_far(renderer):
 
 def test_rain_wets_the_road_and_falls_otherwise_at_every_tick(renderer):
     weather = WEATHERS["rain"]
-    one, other, again = (look(renderer, weather, tick=tick)[0] for tick in (1, 2, 1))
-    assert one.tobytes() == again.tobytes() != other.tobytes()
+    picture, other, again = (look(renderer, weather, tick=tick)[0] for tick in (1, 2, 1))
+    assert picture.tobytes() == again.tobytes() != other.tobytes()
 
 
 def test_traffic_lights_show_what_they_are_told(renderer):

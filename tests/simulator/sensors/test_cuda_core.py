@@ -67,11 +67,11 @@ def core(request):
     made.close()
 
 
-def differing(one, other):
+def differing(frame, other):
     """How many numbers differ, bit by bit, in each channel of two frames."""
     found = {}
     for name in CHANNELS:
-        ours, theirs = getattr(one, name), getattr(other, name)
+        ours, theirs = getattr(frame, name), getattr(other, name)
         assert (ours is None) == (theirs is None)
         if ours is not None:
             ours, theirs = (np.ascontiguousarray(array).view(f"u{array.itemsize}") for array in (ours, theirs))
@@ -125,9 +125,9 @@ def test_carlas_pictures_are_made_while_drawing_as_the_rule_makes_them(core, sof
     wanted = images.with_images(software.render(scene, images.numbers_for(eyes)), eyes)
     assert len({pixel for frame in wanted[:3] for pixel in np.unique(frame.instance_image[..., 1]).tolist()}) > 10
     for drawn in (core.render(scene, eyes), software.render(scene, eyes)):
-        for eye, one, other in zip(eyes, drawn, wanted, strict=True):
+        for eye, picture, expected in zip(eyes, drawn, wanted, strict=True):
             for name in (*CHANNELS, *IMAGE_CHANNELS):
-                ours, theirs = getattr(one, name), getattr(other, name)
+                ours, theirs = getattr(picture, name), getattr(expected, name)
                 assert (ours is None) == (theirs is None)
                 assert ours is None or (ours.shape, ours.tobytes()) == (theirs.shape, theirs.tobytes()), (name, eye)
 

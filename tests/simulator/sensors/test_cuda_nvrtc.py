@@ -86,7 +86,11 @@ def test_nothing_is_fused_approximated_or_flushed_on_a_card(generation, many):
     assert [name for name in kernel_names(many=many) if f".entry {name}(" not in text] == []
     instructions = set(re.findall(r"^\s*(?:@\S+\s+)?([a-z0-9_]+(?:\.[a-z0-9_]+)+)", text, re.MULTILINE))
     assert {"sqrt.rn.f32", "sqrt.rn.f64", "div.rn.f32", "div.rn.f64"} <= instructions
-    wrong = [one for one in instructions if one.startswith(("fma.", "mad.f")) or ".approx" in one or ".ftz" in one]
+    wrong = [
+        instruction
+        for instruction in instructions
+        if instruction.startswith(("fma.", "mad.f")) or ".approx" in instruction or ".ftz" in instruction
+    ]
     assert wrong == []
 
 

@@ -26,7 +26,7 @@ TEXT = (HERE / "rays.h").read_text("utf-8")
 
 
 def angles(degrees):
-    pairs = [sincos_deg(one) for one in degrees]
+    pairs = [sincos_deg(angle_deg) for angle_deg in degrees]
     return np.array([sine for sine, _ in pairs]), np.array([cosine for _, cosine in pairs])
 
 
@@ -46,9 +46,9 @@ def echoes(chance, count=300):
 
 def assert_same(ours, theirs, scene, pose, bundle, reach_m=80.0):
     """Every number of both, bit by bit; how many rays met something."""
-    one, other = ours.cast(scene, pose, bundle, reach_m), theirs.cast(scene, pose, bundle, reach_m)
+    hits, other = ours.cast(scene, pose, bundle, reach_m), theirs.cast(scene, pose, bundle, reach_m)
     for name in ("distance_m", "label", "actor", "cosine"):
-        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), (name, pose)
+        assert getattr(hits, name).tobytes() == getattr(other, name).tobytes(), (name, pose)
     return int(np.isfinite(other.distance_m).sum())
 
 
@@ -122,9 +122,9 @@ def test_a_lost_card_is_told_of_once_and_the_processor_goes_on_with_the_same_byt
     ours.close()
 
 
-def hits_equal(one, other):
+def hits_equal(hits, other):
     return all(
-        getattr(one, name).tobytes() == getattr(other, name).tobytes() for name in ("distance_m", "label", "actor", "cosine")
+        getattr(hits, name).tobytes() == getattr(other, name).tobytes() for name in ("distance_m", "label", "actor", "cosine")
     )
 
 
@@ -138,11 +138,11 @@ def test_scans_under_way_together_meet_what_they_meet_alone(seed):
         (boxes if number % 5 == 3 else street, along(3.0 * number, 0.0, 2.0), scan(4, 30 + number), 80.0)
         for number in range(2 * card_rays.LANES + 3)
     ]
-    under_way = [(ours.begin(*one), one) for one in asked]
+    under_way = [(ours.begin(*request), request) for request in asked]
     under_way.pop(2)
     chance.shuffle(under_way)
-    for landed, one in under_way:
-        assert hits_equal(landed(), theirs.cast(*one))
+    for landed, request in under_way:
+        assert hits_equal(landed(), theirs.cast(*request))
     ours.close()
 
 
@@ -150,11 +150,11 @@ def test_scans_under_way_on_a_card_that_is_lost_are_cast_by_the_processor():
     card, said, scene = EmulatedCard(), [], street_scene("noon")
     ours, theirs = AutoRayCaster(1, said.append, lambda: CardRayCaster(card)), RayCaster()
     asked = [(scene, along(float(ahead_m), 0.0, 2.0), scan(4, 30), 80.0) for ahead_m in range(6)]
-    under_way = [ours.begin(*one) for one in asked]
+    under_way = [ours.begin(*request) for request in asked]
     assert hits_equal(under_way[0](), theirs.cast(*asked[0]))
     card.lost = True
-    for landed, one in zip(under_way[1:], asked[1:], strict=True):
-        assert hits_equal(landed(), theirs.cast(*one))
+    for landed, request in zip(under_way[1:], asked[1:], strict=True):
+        assert hits_equal(landed(), theirs.cast(*request))
     assert len(said) == 1
     ours.close()
 

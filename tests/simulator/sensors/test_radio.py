@@ -96,7 +96,7 @@ def test_a_shared_channel_is_full_at_some_point():
         arrival_s, busy_s = model.arrives_s(0.0, busy_s, 300, 1.0, 0.0)
         arrived.append(arrival_s)
     # 6 Mbit/s are 2,500 messages of 300 bytes a second; who would wait for more than a second gives up.
-    assert sum(one is not None for one in arrived) == pytest.approx(2501, abs=2)
+    assert sum(arrival is not None for arrival in arrived) == pytest.approx(2501, abs=2)
     assert arrived[0] < arrived[100] < arrived[1000]
     assert busy_s <= 1.001
 

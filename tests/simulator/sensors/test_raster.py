@@ -207,12 +207,12 @@ def test_frames_are_written_over_only_when_handed_back(renderer):
 
 
 def test_cameras_of_different_sizes_and_channels_share_a_call(renderer):
-    scene, (one, other, _) = street_scene(), cameras()
-    small = Camera(one.pose, 31, 17, 100.0, Channel.INSTANCE)
-    together = renderer.render(scene, [one, small, other])
+    scene, (first, other, _) = street_scene(), cameras()
+    small = Camera(first.pose, 31, 17, 100.0, Channel.INSTANCE)
+    together = renderer.render(scene, [first, small, other])
     assert together[1].bgra is None
     assert together[1].instance.shape == (17, 31)
-    for k, camera in enumerate((one, small, other)):
+    for k, camera in enumerate((first, small, other)):
         assert digest([together[k]]) == digest(renderer.render(scene, [camera]))
     assert len(renderer.render(scene, [])) == 0
 

@@ -47,11 +47,11 @@ def test_an_actor_is_119_bytes_and_every_field_is_in_its_place():
     block = states.tobytes()
     assert len(block) == 2 * 119
     assert block[:119] == bytes(119)
-    one = block[119:]
-    assert struct.unpack_from("<IB15f", one) == (0x01020304, 1, *map(float, range(15)))
-    vehicle = struct.unpack_from("<fffBBBifBBIB", one, 65)
+    record = block[119:]
+    assert struct.unpack_from("<IB15f", record) == (0x01020304, 1, *map(float, range(15)))
+    vehicle = struct.unpack_from("<fffBBBifBBIB", record, 65)
     assert vehicle == (0.5, -0.25, 0.125, 1, 0, 1, -1, 50.0, 2, 1, 77, 1)
-    assert one[65 + 30 :] == bytes(119 - 95)
+    assert record[65 + 30 :] == bytes(119 - 95)
 
 
 def test_a_walker_and_a_light_use_the_same_bytes_otherwise():

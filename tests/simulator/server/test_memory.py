@@ -301,13 +301,13 @@ def test_large_messages_are_read_beside_the_event_loop_and_calls_keep_their_orde
         server = RpcServer(methods(), submitted.append, lambda _: None, submitted.append, gone.append, print, ServerLimits())
         go_on = threading.Event()
         server.reader.submit(go_on.wait, 20)  # whatever is read takes as long as this
-        (one, _), (other, _) = connected(server), connected(server)
-        one.data_received(heavy(1) + msgpack.packb([0, 2, "get_spectator", [[False]]]))
+        (caller, _), (other, _) = connected(server), connected(server)
+        caller.data_received(heavy(1) + msgpack.packb([0, 2, "get_spectator", [[False]]]))
         other.data_received(msgpack.packb([0, 3, "get_spectator", [[False]]]))
         assert [(call.caller, call.id) for call in submitted] == [(other, 3)]
         go_on.set()
         await until(lambda: len(submitted) == 3)
-        assert [(call.caller, call.id) for call in submitted[1:]] == [(one, 1), (one, 2)]
+        assert [(call.caller, call.id) for call in submitted[1:]] == [(caller, 1), (caller, 2)]
         # A client that goes while its batch is read: the batch is done, and then it has gone.
         other.data_received(heavy(4))
         other.connection_lost(None)
@@ -315,10 +315,10 @@ def test_large_messages_are_read_beside_the_event_loop_and_calls_keep_their_orde
         await until(lambda: gone)
         assert submitted[-1].id == 4
         # One that is cut off while its batch is read: nothing of it is done.
-        one.data_received(heavy(5))
-        one.cut_off()
-        one.connection_lost(None)
-        await until(lambda: one in gone)
+        caller.data_received(heavy(5))
+        caller.cut_off()
+        caller.connection_lost(None)
+        await until(lambda: caller in gone)
         assert submitted[-1].id == 4
         server.close()
 

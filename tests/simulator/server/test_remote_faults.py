@@ -100,8 +100,11 @@ def test_two_clients_over_bad_lines_do_not_get_in_each_others_way(server):
             world.wait(tickets, LIMIT_S)
             found[row] = [first, *check_calls(tickets, count)]
 
-    with proxied(server, random_cuts(4, 3000, 9000)) as one, proxied(server, random_cuts(5, 3000, 9000)) as two:
-        threads = [threading.Thread(target=work, args=given) for given in ((0, one), (100, two))]
+    with (
+        proxied(server, random_cuts(4, 3000, 9000)) as first_proxy,
+        proxied(server, random_cuts(5, 3000, 9000)) as second_proxy,
+    ):
+        threads = [threading.Thread(target=work, args=given) for given in ((0, first_proxy), (100, second_proxy))]
         for thread in threads:
             thread.start()
         for thread in threads:

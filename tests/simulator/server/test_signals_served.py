@@ -36,21 +36,21 @@ def test_lights_are_actors_with_their_opendrive_ids(town, lights):
 
 
 def test_a_light_can_be_set_frozen_and_reset(town, lights):
-    one = lights[0].id
+    light = lights[0].id
     for colour in (0, 1, 2, 3, 4):
-        call(town, "set_traffic_light_state", one, colour)
+        call(town, "set_traffic_light_state", light, colour)
         ticks(town, 1)
-        assert state(town, one)["colour"] == colour
+        assert state(town, light)["colour"] == colour
     with pytest.raises(SamepathError, match="a state from 0 to 4"):
-        call(town, "set_traffic_light_state", one, 5)
+        call(town, "set_traffic_light_state", light, 5)
     call(town, "freeze_all_traffic_lights", True)
     ticks(town, 300)
-    assert state(town, one)["colour"] == 4
-    assert state(town, one)["frozen"] == 1
+    assert state(town, light)["colour"] == 4
+    assert state(town, light)["frozen"] == 1
     call(town, "freeze_all_traffic_lights", False)
     call(town, "reset_all_traffic_lights")
     ticks(town, 1)
-    assert state(town, one)["colour"] in (0, 2)
+    assert state(town, light)["colour"] in (0, 2)
 
 
 def test_lights_change_in_their_time_and_groups_take_turns(town, lights):

@@ -214,16 +214,16 @@ def test_in_synchronous_mode_a_spawn_is_answered_at_once(server):
 
 
 def test_who_waits_for_a_state_when_the_mode_becomes_synchronous_waits_no_longer(server):
-    with RawClient(server, timeout_s=5.0) as one, RawClient(server) as other:
+    with RawClient(server, timeout_s=5.0) as client, RawClient(server) as other:
         settings = other.value("get_episode_settings")
         settings[2] = [True, 1.0]
         other.value("set_episode_settings", settings)
         there = len(other.value("get_actors_by_id", list(range(200))))
-        one.send("spawn_actor", *spawn_call())
+        client.send("spawn_actor", *spawn_call())
         while len(other.value("get_actors_by_id", list(range(200)))) == there:
             pass
         synchronous(other)
-        assert one.receive()[2][0][0] == 1
+        assert client.receive()[2][0][0] == 1
 
 
 def test_a_stream_connection_that_says_nothing_is_closed():

@@ -94,7 +94,7 @@ def test_a_station_says_where_it_is_and_how_it_moves():
     assert said.high.length.value == 48
     assert said.high.has_vertical
     assert said.high.vertical.value == pytest.approx(98, abs=10)
-    low = [one[0] for one in heard(host, stream_id, CAM) if one[0].low_present]
+    low = [message[0] for message in heard(host, stream_id, CAM) if message[0].low_present]
     # Low beam is the standard's first light, the left blinker its third; both count from the highest bit.
     assert low[-1].lights == 0b1010_0000
 
@@ -147,7 +147,7 @@ def test_a_network_is_late_and_by_the_same_every_time():
             before = len(host.context.outbox.of(stream_id))
             ticks(host, 1)
             frames.append(len(host.context.outbox.of(stream_id)) - before)
-        return frames, [[(one.text, one.power) for one in some] for some in heard(host, stream_id, CUSTOM)]
+        return frames, [[(message.text, message.power) for message in some] for some in heard(host, stream_id, CUSTOM)]
 
     first, second = arrivals(), arrivals()
     assert first == second
@@ -215,8 +215,11 @@ def test_carlas_own_client_reads_it(tmp_path):
     assert message["Message"] == "mind the gap"
     assert message["Header"] == {"Protocol Version": 2, "Message ID": "CUSTOM", "Station ID": found["cars"][0]}
     assert -100.0 < power < 0.0
-    said = [one["Message"]["CAM Parameters"] for _, one, _ in found["said"]]
-    speeds = [one["High Frequency Container"]["Basic Vehicle Container High Frequency"]["Speed"]["Value"] for one in said]
-    assert {one["Basic Container"]["Station Type"] for one in said} == {"Passenger Car"}
+    said = [said_message["Message"]["CAM Parameters"] for _, said_message, _ in found["said"]]
+    speeds = [
+        parameters["High Frequency Container"]["Basic Vehicle Container High Frequency"]["Speed"]["Value"]
+        for parameters in said
+    ]
+    assert {parameters["Basic Container"]["Station Type"] for parameters in said} == {"Passenger Car"}
     assert speeds == sorted(speeds)
     assert speeds[-1] > 300

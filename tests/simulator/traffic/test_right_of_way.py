@@ -33,7 +33,7 @@ class Street:
         number = len(self.states) + 1
         self.drivers.add(number, actor_type("vehicle.audi.tt"), lane, at_m)
         car = self.drivers.cars[number]
-        car.point = max(0, sum(one <= at_m for one in self.net.lanes[lane].at_m) - 2)
+        car.point = max(0, sum(point_m <= at_m for point_m in self.net.lanes[lane].at_m) - 2)
         if via is not None:
             car.ahead = [via, self.net.after[via][0]]
         self.move(number, at_m, speed_mps)

@@ -121,9 +121,9 @@ def test_newcomers_are_drawn_from_streams_by_their_seed_and_never_at_one_place(t
     settings = TrafficSettings(vehicles=200, walkers=100, seed=3)
     found = newcomers(town, settings)
     assert found == newcomers(town, settings) != newcomers(town, TrafficSettings(vehicles=200, walkers=100, seed=4))
-    cars = [one for one in found if one.lane >= 0]
+    cars = [placed for placed in found if placed.lane >= 0]
     assert (len(cars), len(found)) == (200, 300)
-    assert {one.type for one in cars} <= set(TRAFFIC_CARS)
+    assert {car.type for car in cars} <= set(TRAFFIC_CARS)
     apart_m = min(math.dist((a.x_m, a.y_m), (b.x_m, b.y_m)) for i, a in enumerate(cars) for b in cars[:i])
     assert apart_m > 3.0
 
@@ -132,7 +132,7 @@ def test_nobody_begins_where_somebody_stands(town):
     first = newcomers(town, TrafficSettings(vehicles=300))
     place = first[7].x_m, first[7].y_m
     second = newcomers(town, TrafficSettings(vehicles=300), [place])
-    assert min(math.dist(place, (one.x_m, one.y_m)) for one in second) > 10.0
+    assert min(math.dist(place, (placed.x_m, placed.y_m)) for placed in second) > 10.0
 
 
 @pytest.mark.parametrize(

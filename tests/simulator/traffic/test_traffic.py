@@ -148,7 +148,7 @@ def test_one_more_walker_changes_no_turn_of_a_driver_that_is_far_from_all_of_the
 def test_a_car_that_stands_in_the_road_is_waited_for():
     """A scenario's own actor, which the traffic does not drive, is seen like anybody else."""
     net, others = road_net(load_map("town")), newcomers(load_map("town"), TrafficSettings(vehicles=3, seed=4))
-    first = next(one for one in others if one.at_m + 50.0 < net.lanes[one.lane].length_m)
+    first = next(car for car in others if car.at_m + 50.0 < net.lanes[car.lane].length_m)
     lane, there_m = net.lanes[first.lane], first.at_m + 30.0
     (x_m, y_m), (to_x, to_y) = lane.place(there_m), lane.direction(there_m)
     parked = {

@@ -71,9 +71,9 @@ def test_records_rows_and_arrays_agree_whatever_is_asked_first(many: int, monkey
     table.sort()
     assert list(table) == [3, 5, *range(6, 24)]
     table.advance(bodies[::-1], 0.05)
-    one = table[7]
+    seventh = table[7]
     records = table.records()
-    assert records[7] == one == state_of(7, table.row(7))
+    assert records[7] == seventh == state_of(7, table.row(7))
     ids, rows = table.array()
     assert ids.tolist() == list(records) == list(table)
     assert rows.tolist() == [row_of(state) for state in records.values()]

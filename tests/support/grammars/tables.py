@@ -88,26 +88,29 @@ class TableGrammar:
         kind = self._below(12) if self._odd(3.0) else 0
         size = len(values)
         if kind == 0 or not size:
-            some = [ODD_INTS[self._below(len(ODD_INTS))] if self._odd(0.2) and isinstance(one, int) else one for one in values]
             some = [
-                ODD_FLOATS[self._below(len(ODD_FLOATS))] if self._odd(0.2) and isinstance(one, float) else one for one in some
+                ODD_INTS[self._below(len(ODD_INTS))] if self._odd(0.2) and isinstance(value, int) else value for value in values
+            ]
+            some = [
+                ODD_FLOATS[self._below(len(ODD_FLOATS))] if self._odd(0.2) and isinstance(value, float) else value
+                for value in some
             ]
             return pa.array(some)
         if kind == 1:
-            return pa.array([None if self._odd() else one for one in values])
+            return pa.array([None if self._odd() else value for value in values])
         if kind == 2:
-            return pa.array([str(one) if not self._odd() else ODD_WORDS[self._below(len(ODD_WORDS))] for one in values])
+            return pa.array([str(value) if not self._odd() else ODD_WORDS[self._below(len(ODD_WORDS))] for value in values])
         if kind == 3:
             return pa.array([self._chance.bytes(self._below(9)) for _ in values], pa.binary())
         if kind == 4:
             return pa.array([self._chance.bytes(3) for _ in values], pa.binary()).cast(pa.string(), safe=False)
-        whole = [abs(int(one)) for one in values]
+        whole = [abs(int(value)) for value in values]
         types = (
             pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(38, 0), pa.timestamp("ns"), pa.duration("us"),
             pa.list_(pa.int64()),
         )  # fmt: skip
         chosen = types[kind - 5]
-        return pa.array([[one] for one in whole] if kind == 11 else [one % 100 for one in whole], chosen)
+        return pa.array([[value] for value in whole] if kind == 11 else [value % 100 for value in whole], chosen)
 
     def parquet(self) -> bytes:
         """A file of columns, or one whose bytes were changed."""
