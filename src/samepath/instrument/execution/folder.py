@@ -126,6 +126,7 @@ def begin(folder: Path, record: StudyRecord) -> StudyRecord:
     """Write the record of a study that begins, or bring up to date the one that is there if it has the same plan."""
     found = found_record(folder, record.plan)
     if found is not None:
+        # Where the first repeats were measured stays on record: whoever goes on elsewhere does not take its place.
         commands = (*found.commands, *record.commands)
         hosts = {**record.hosts, **found.hosts}
         record = replace(record, commands=commands, provenance=found.provenance, hosts=hosts)

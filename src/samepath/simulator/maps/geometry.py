@@ -138,6 +138,7 @@ class Spiral:
         """The pose after ``distance_m`` along the curve."""
         rate = (self.curvature_end_per_m - self.curvature_start_per_m) / self.length_m
         turn = max(abs(self.curvature_start_per_m), abs(self.curvature_end_per_m)) * abs(distance_m)
+        # Over half a radian the eight points of the rule leave out less than float64 can hold.
         parts = 1 + int(turn / 0.5)
         x = y = 0.0
         for part in range(parts):
