@@ -69,7 +69,7 @@ def town(seconds: int, vehicles: int, walkers: int, seed: int) -> tuple[Simulati
     return simulation, simulation.traffic
 
 
-def one(seconds: int, vehicles: int, walkers: int, seed: int) -> TrafficRun:
+def play(seconds: int, vehicles: int, walkers: int, seed: int) -> TrafficRun:
     """Play it, in this process."""
     simulation, traffic = town(seconds, vehicles, walkers, seed)
     drivers, found, minute_m = traffic.drivers, TrafficRun(), 0.0
@@ -249,6 +249,6 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["nodes"]:
         print(json.dumps(on_nodes(int(sys.argv[2]))))
     elif sys.argv[1:] == ["one"]:
-        print(json.dumps(asdict(one(SECONDS, VEHICLES, WALKERS, SEED))))
+        print(json.dumps(asdict(play(SECONDS, VEHICLES, WALKERS, SEED))))
     else:
         sys.exit(0 if main() else 1)

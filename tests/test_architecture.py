@@ -1,6 +1,7 @@
 """Imports run downstream, and importing samepath is light. The code is read as text: nothing is guessed."""
 
 import ast
+import re
 import subprocess
 import sys
 
@@ -151,3 +152,15 @@ def test_a_class_has_a_name_of_its_own():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(module)
     assert {name for name, places in homes.items() if len(places) > 1} == SHARED_NAMES
+
+
+def test_no_variable_is_called_one():
+    """It says how many there are, which the loop says already, and not what: an actor, a cell, a repeat."""
+    # The word is in most texts: only files where something looks assigned to it are parsed.
+    loops, assignments = r"\bfor [\w, (*]*\bone\b[\w, )]* in\b", r"^ *[\w, ()]*\bone\b[\w, ()]*(?::.*)? ="
+    likely = re.compile(rf"{loops}|{assignments}|\bas one\b|\bone :=", re.MULTILINE)
+    for _, path in modules():
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if likely.search(text) else ():
+            assigned = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == "one"
+            assert not assigned, f"{path}:{node.lineno}"
