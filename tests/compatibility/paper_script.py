@@ -29,6 +29,7 @@ from tests.support import ROOT
 
 PORT = 3860
 LONGEST_S = 1800.0
+TRIES = 5
 TESTS = [(number, crash) for number in (1, 2, 3) for crash in (False, True)]
 
 # Runs in the other interpreter: names of 0.9.6 and its walkers, then the script as it is.
@@ -57,6 +58,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of tests: 1 cars, 2 cars and people, 3 people")
     parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--keep", type=Path, help="a folder for results, from which a run that was interrupted goes on")
     parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
     code_measured()  # now: what is changed while this runs is not measured
@@ -67,7 +69,7 @@ def main() -> int:
     for number, crash in TESTS:
         if arguments.only and number not in arguments.only:
             continue
-        found = run(arguments, guide, number, crash=crash)
+        found = kept(arguments, guide, number, crash=crash)
         results.append({"test": number, "crash": crash, **found})
         print(json.dumps(results[-1]), file=sys.stderr, flush=True)
         told = (str(found.get(name, "")) for name in ("result", "actors", "rows", "seconds", "repeats", "distinct"))
@@ -83,6 +85,23 @@ def _version(python: Path) -> str:
     asked = "import carla; print(carla.Client('127.0.0.1', 1).get_client_version())"
     done = subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True, timeout=60)
     return done.stdout.strip()
+
+
+def kept(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool) -> dict[str, object]:
+    """What one test came to, now or before; tried again where a busy machine was too slow for the script, which waits for 2 s."""
+    name = f"{number}-{int(crash)}-{arguments.repeats}-{code_measured()['digest']}.json"
+    path = None if arguments.keep is None else arguments.keep / name
+    if path is not None and path.exists():
+        before: dict[str, object] = json.loads(path.read_text("utf-8"))
+        return before
+    for _ in range(TRIES):
+        found = run(arguments, guide, number, crash=crash)
+        if "time-out" not in str(found["result"]):
+            break
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found), "utf-8")
+    return found
 
 
 def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool) -> dict[str, object]:
@@ -120,10 +139,13 @@ def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool)
             server.terminate()
     if not log.is_file():
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        return {"result": f"ended with {done.returncode}: {lines[-1][:150] if lines else ''}"}
+        late = [line for line in lines if "time-out" in line]
+        return {"result": f"ended with {done.returncode}: {(late or lines or [''])[-1][:150]}"}
     found = _compared(log)
-    if found["repeats"] != arguments.repeats:
-        return {"result": f"{found['repeats']} of {arguments.repeats} repeats came to their end", **found}
+    late = "time-out" in done.stderr
+    if late or found["repeats"] != arguments.repeats:
+        why = ", then a time-out" if late else ""
+        return {"result": f"{found['repeats']} of {arguments.repeats} repeats came{why}", **found}
     return {"result": "ran", **found}
 
 
