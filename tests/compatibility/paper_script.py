@@ -88,7 +88,7 @@ def _version(python: Path) -> str:
 
 
 def kept(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool) -> dict[str, object]:
-    """What one test came to, now or before; tried again where a busy machine was too slow for the script, which waits for 2 s."""
+    """What one test came to, now or before; tried again where a busy machine was too slow for the script's time-out of 2 s."""
     name = f"{number}-{int(crash)}-{arguments.repeats}-{code_measured()['digest']}.json"
     path = None if arguments.keep is None else arguments.keep / name
     if path is not None and path.exists():
