@@ -144,6 +144,8 @@ def test_every_page_is_in_the_navigation_of_the_site():
     listed = set(re.findall(r": ([\w/-]+\.md)$", text, re.MULTILINE))
     assert listed == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     assert [next(iter(part)) for part in yaml.safe_load(text)["nav"]][:4] == ["Home", "Start", "Tutorials", "Concepts"]
+    home = (ROOT / "docs" / "index.md").read_text("utf-8")
+    assert {page for page in listed if f"({page})" not in home and not page.startswith("engines/")} == {"index.md"}
 
 
 def test_every_verb_that_is_mentioned_exists():

@@ -302,3 +302,13 @@ def test_a_cell_keeps_its_pace_and_what_its_test_came_to():
     found = cell([replace(repeat, host=times) for repeat in colliding(1, of=3)])
     assert found.pace.steps_per_s == 4.0
     assert [(ending.collisions, ending.repeats) for ending in found.endings] == [((), (1, 2)), (((1, 2),), (0,))]
+
+
+def test_a_variant_on_a_scenario_has_the_domain_of_that_scenario():
+    """It varies in one of two: what holds in the other is no answer to where it holds in this one."""
+    still = at_load(0.0, [run(n) for n in range(3)], scenario="calm")
+    moved = elsewhere(at_load(0.0, [run(n, 1.0 * n) for n in range(3)], scenario="wild"), cell="wild")
+    side = side_of(still, moved, at_load(0.0, [run(n) for n in range(3)], variant="lockstep", scenario="calm"))
+    found = {(one.variant, one.scenario): "nowhere" if one.domain.empty else one.domain.region() for one in side.variants}
+    assert found["game loop", "wild"] == "nowhere"
+    assert found["game loop", "calm"] == "everywhere"

@@ -39,6 +39,18 @@ def test_where_repeats_come_to_something_else_the_first_sentence_warns():
     assert "1 of 3 repeats came to something else: who hits whom, or how it ends. A pass may be luck." in told
 
 
+def test_where_one_way_to_run_it_repeats_and_another_does_not_the_first_sentence_tells_them_apart():
+    steady, varying = identical(), noisy()
+    cells = [
+        replace(steady, header=replace(steady.header, variant="lockstep", cell="a")),
+        replace(varying, header=replace(varying.header, variant="game loop", cell="b")),
+    ]
+    told = plainly(document_of(*cells))
+    assert told.startswith("The same test did not give the same run with game loop: ")
+    assert told.endswith("With lockstep it gave the same run every time, to the last bit.")
+    assert "lockstep" not in plainly(document_of(cells[0])), "of an only one there is nobody to tell it from"
+
+
 def test_the_picture_is_of_the_worst_cell_with_its_roads_and_where_it_parts():
     cell = noisy()
     page = render_html(document_of(identical(), cell))
@@ -51,6 +63,17 @@ def test_the_picture_is_of_the_worst_cell_with_its_roads_and_where_it_parts():
     plain, with_road = opening(cell), opening(cell, [ring])
     assert len(with_road) > len(plain)
     assert with_road == opening(cell, [ring, ring + 1e6])  # what is far away is not drawn
+
+
+def test_a_second_ring_is_where_it_is_more_than_is_tolerated():
+    """Bits part at tick 1, by less than anybody sees; a while later it is more than the tolerance."""
+    step_m = 1.3e-3
+    cell = analyse_cell(cell_of([straight_run(n, ticks=40, shift=lambda tick, _, n=n: n * step_m * tick) for n in (0, 1)]))
+    tick = next(tick for tick in range(40) if step_m * tick / 2 > cell.options.tolerance_m)
+    figure = opening(cell)
+    assert f"they part at {cell.first_divergence.time_s:.2f} s" in figure
+    assert f"1 cm off at {tick * cell.header.step_s:.2f} s" in figure
+    assert "off at" not in opening(identical())
 
 
 def test_equal_runs_part_nowhere():

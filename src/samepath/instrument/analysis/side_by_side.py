@@ -117,7 +117,7 @@ class SideRow:
 
 @dataclass(frozen=True)
 class SideVariant:
-    """A variant on one scenario: its cells, where its variance is permissible (over all its scenarios), and its answer.
+    """A variant on one scenario: its cells, where its variance is permissible (on this scenario), and its answer.
 
     ``repeatable`` is "yes", "no" or "not seen to vary", over all conditions.
     """
@@ -273,11 +273,12 @@ def find_side_by_side(
     cells: Sequence[CellAnalysis],
     missing: Sequence[MissingCell],
     factors: Sequence[StudyFactor],
-    domains: Mapping[str, Domain],
+    domains: Sequence[Domain],
     repeatable: Mapping[str, str],
 ) -> SideBySide | None:
     """Put the variants side by side; None where there is one only. ``repeatable`` is each one's answer to that question."""
     groups = by_variant(cells)
+    own = {(domain.variant, domain.scope): domain for domain in domains}
     # An engine that is not installed belongs into the comparison as well: left out in silence it would look as if never asked.
     absent = find_absent(missing, list(groups))
     if len(groups) + len(absent) < 2:
@@ -290,7 +291,7 @@ def find_side_by_side(
             split=members[0].boundary.split.name,
             repeatable=repeatable[variant],
             rows=tuple(_row(cell, group, factors) for cell in group),
-            domain=domains[variant],
+            domain=own[variant, scenario],
         )
         for variant, members in groups.items()
         for scenario, group in by_scenario(members).items()

@@ -100,7 +100,7 @@ def analyse_study(
         leaks=find_leaks(cells, confidence),
         controllers=find_controllers(cells, confidence),
         answers=tuple(answers),
-        side_by_side=find_side_by_side(cells, missing, factors, firsts, repeatable),
+        side_by_side=find_side_by_side(cells, missing, factors, domains, repeatable),
         versions=find_versions(cells),
         shares=find_shares(cells, confidence),
     )

@@ -106,7 +106,17 @@ def _opening(document: Document, worst: CellAnalysis) -> FigureView:
     first = worst.first_divergence
     paths = count(len(worst.paths), "path")
     same = f"All {worst.repeats} repeats take one path" if len(worst.outcomes) == 1 else f"{paths} of {worst.repeats} repeats"
-    where = "" if first is None else f" The ring is where the first two part, to the bit: {first.words()}"
+    where = ""
+    if first is not None:
+        # Which digits differ is told with the cell: here somebody looks at a picture.
+        where = f" To the bit, repeat {first.repeat} parts from repeat {first.reference_repeat} at tick {first.tick}"
+        seen_s = opening_figure.seen_at_s(worst)
+        far = (
+            ""
+            if seen_s is None
+            else f"; somebody is first more than {length(worst.options.tolerance_m)} from the mean path at {seen_s:.2f} s"
+        )
+        where = f"{where}{far}."
     words = f"{worst.header.cell}, from above. {same}.{where}"
     return view_figure(opening_figure.opening(worst, document.roads.get(worst.header.scenario, ())), words)
 

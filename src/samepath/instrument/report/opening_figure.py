@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.core.units import format_length
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.report.svg import INK, WIDTH_PX, ActorStyle, actor_styles, draw
 
@@ -25,6 +26,8 @@ _LEAST_M: Final = 12.0
 _BAR_PX: Final = 90.0
 # So far from the paths roads are drawn at all: a map is a town, the picture a junction.
 _MARGIN: Final = 0.12
+# Rings nearer to each other than this share of the picture are one, and their words would lie over each other.
+_APART_SHARE: Final = 0.12
 
 
 def opening(cell: CellAnalysis, rings: Sequence[Floats] = ()) -> str:
@@ -80,7 +83,7 @@ def _paths(axes: "Axes", cell: CellAnalysis, style: ActorStyle, pixel_m: float) 
 
 
 def _partings(axes: "Axes", cell: CellAnalysis, styles: Sequence[ActorStyle], middle: Floats, half: Floats) -> None:
-    """Ring the place where the first two repeats part; to the bit, which is long before an eye would see it."""
+    """Ring the place where the first two repeats part, to the bit, and the one where it is first more than is tolerated."""
     first = cell.first_divergence
     ids = cell.spread.actor_ids.tolist()
     if first is None or first.actor not in ids:
@@ -89,15 +92,46 @@ def _partings(axes: "Axes", cell: CellAnalysis, styles: Sequence[ActorStyle], mi
     if path is None:
         return
     at = path[min(int(np.searchsorted(cell.spread.ticks, first.tick)), len(path) - 1), styles[ids.index(first.actor)].index]
-    if not np.isfinite(at).all():
+    if np.isfinite(at).all():
+        _ring(axes, at, f"they part at {first.time_s:.2f} s", middle, half)
+    seen = _where_seen(cell)
+    if seen is None:
         return
+    row, actor = seen
+    there = path[min(row, len(path) - 1), styles[actor].index]
+    if np.isfinite(there).all() and not bool(np.all(np.abs(there - at) < _APART_SHARE * half)):
+        words = f"{format_length(cell.options.tolerance_m)} off at {_time_s(cell, row):.2f} s"
+        _ring(axes, there, words, middle, half, second=True)
+
+
+def seen_at_s(cell: CellAnalysis) -> float | None:
+    """Return when somebody is first farther from the mean path than the tolerance; None: nobody is."""
+    seen = _where_seen(cell)
+    return None if seen is None else _time_s(cell, seen[0])
+
+
+def _where_seen(cell: CellAnalysis) -> tuple[int, int] | None:
+    """Return the first row of ticks, and the column of the actor, that is farther from its mean than the tolerance."""
+    deviation = np.nan_to_num(cell.spread.worst_axis("max_deviation").reshape(cell.spread.shape), nan=0.0)
+    rows = np.flatnonzero((deviation > cell.options.tolerance_m).any(axis=1))
+    return (int(rows[0]), int(np.argmax(deviation[rows[0]]))) if rows.size else None
+
+
+def _time_s(cell: CellAnalysis, row: int) -> float:
+    first = cell.first_divergence
+    tick = int(cell.spread.ticks[row])
+    return tick * cell.header.step_s if first is None else first.time_s + (tick - first.tick) * cell.header.step_s
+
+
+def _ring(axes: "Axes", at: Floats, words: str, middle: Floats, half: Floats, *, second: bool = False) -> None:
     axes.plot(*at, "o", color=INK, markerfacecolor="none", markersize=13, markeredgewidth=1.1, zorder=4)
-    left = bool(at[0] > middle[0])
+    # Away from the names, which stand to the right of where actors begin, and the second on the other side of the first.
+    left = bool(at[0] > middle[0]) != (second and bool(abs(at[0] - middle[0]) < 0.5 * half[0]))
     up = bool(at[1] > middle[1] - 0.4 * half[1])
     axes.annotate(
-        f"they part at {first.time_s:.2f} s",
-        at,
-        xytext=(-10 if left else 10, 20 if up else -22),
+        words,
+        (float(at[0]), float(at[1])),
+        xytext=(-11, -3) if left else (11, -3) if second else (10, 20 if up else -22),
         textcoords="offset points",
         ha="right" if left else "left",
         fontsize=8.5,

@@ -199,7 +199,9 @@ def actor_styles(cell: CellAnalysis) -> tuple[ActorStyle, ...]:
     chosen = sorted(np.argsort(-widest, kind="stable")[: len(PALETTE)].tolist())
     styles = []
     for index, actor_id in enumerate(cell.spread.actor_ids.tolist()):
-        label = shorten(f"{actor_id}: {types.get(actor_id, '')}", _LABEL_LENGTH)
+        # What everybody is (vehicle., walker.) tells nobody apart, and takes the room of what does.
+        kind = types.get(actor_id, "").removeprefix("vehicle.").removeprefix("walker.")
+        label = shorten(f"{actor_id}: {kind}", _LABEL_LENGTH)
         if index in chosen:
             place = chosen.index(index)
             styles.append(ActorStyle(index, label, PALETTE[place], _DASHES[place], named=True))

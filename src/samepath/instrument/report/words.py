@@ -8,7 +8,7 @@ from samepath.core.units import format_length
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.domains import CounterExample, Domain
-from samepath.instrument.analysis.factors import joined
+from samepath.instrument.analysis.factors import by_variant, joined
 from samepath.instrument.analysis.outcomes import Clusters
 from samepath.instrument.analysis.phases import PhaseBoundary
 from samepath.instrument.analysis.spread import GridKind, LogResolution
@@ -20,6 +20,8 @@ from samepath.instrument.report.document import Document, sample_size
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 NO_DATA: Final = "no data"
+# A sentence names so many ways to run a test; more are for the tables.
+_NAMED_MOST: Final = 3
 _RARE: Final = (("1 in 100", "1_percent"), ("1 in 1000", "1_permille"))
 
 VERDICT_NAMES: Final = {
@@ -103,19 +105,38 @@ def plainly(document: Document) -> str:
     """Say what came out to somebody who does not know what a cell or a sigma is."""
     worst = worst_cell(document)
     far_m = max((cell.summary.max_deviation_m or 0.0 for cell in document.cells), default=0.0)
+    which, steady = _which_varies(document)
     match document.verdict:
         case Verdict.BIT_IDENTICAL:
             return "The same test gave the same run every time, to the last bit."
         case Verdict.IDENTICAL_AT_RESOLUTION:
             return "The same test gave the same run every time, as far as the logs can tell."
         case Verdict.WITHIN_TOLERANCE:
-            return f"The same test did not give exactly the same run, but all runs stayed within {length(far_m)} of their mean."
+            close = f"all runs stayed within {length(far_m)} of their mean"
+            return f"The same test did not give exactly the same run{which}, but {close}.{steady}"
         case Verdict.EXCEEDS_TOLERANCE:
             apart = f": actors were up to {length(far_m)} from where they are on average" if far_m > 0 else ""
             total = sum(len(ending.repeats) for ending in worst.endings)
             others = total - len(worst.endings[0].repeats) if worst.endings else 0
-            came = f"{others} of {total} repeats came to something else: who hits whom, or how it ends"
-            return f"The same test did not give the same run{apart}." + (f" {came}. A pass may be luck." if others else "")
+            came = f"{others} of {total} repeats came to something else: who hits whom, or how it ends. A pass may be luck."
+            at_worst = "At worst " if len(document.cells) > 1 else ""
+            return f"The same test did not give the same run{which}{apart}.{f' {at_worst}{came}' if others else ''}{steady}"
+
+
+def _which_varies(document: Document) -> tuple[str, str]:
+    """Name who varies, and who does not: "" and "" where all of them do, where there is one only, or too many to name."""
+    groups = by_variant(document.cells)
+    worst = {
+        name: max((cell.judgement.verdict for cell in cells), key=lambda verdict: verdict.rank)
+        for name, cells in groups.items()
+    }
+    steady = [name for name in worst if worst[name] in (Verdict.BIT_IDENTICAL, Verdict.IDENTICAL_AT_RESOLUTION)]
+    varying = [name for name in worst if name not in steady]
+    if not steady or not varying or max(len(steady), len(varying)) > _NAMED_MOST:
+        return "", ""
+    exact = all(worst[name] is Verdict.BIT_IDENTICAL for name in steady)
+    how = "to the last bit" if exact else "as far as the logs can tell"
+    return f" with {joined(varying)}", f" With {joined(steady)} it gave the same run every time, {how}."
 
 
 def beyond_distance(cell: CellAnalysis) -> bool:
