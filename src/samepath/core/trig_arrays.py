@@ -22,7 +22,15 @@ _PER_LN2: Final = 1.4426950408889634
 _SQRT_HALF: Final = 0.7071067811865476
 _EXP_TERMS: Final = 13
 _LOG_TERMS: Final = 12
-_FROM_AXES: Final = np.array([trig._FROM_X, trig._FROM_Y_ON, trig._FROM_Y_BACK, trig._FROM_MINUS_X])
+_EIGHTHS: Final = 9  # entries of each table of ``trig``: 0 to 8 eighths
+_ON: Final = np.array([*trig._FROM_X, *trig._FROM_Y_ON])
+_BACK: Final = np.array([*trig._FROM_MINUS_X, *trig._FROM_Y_BACK])
+# By which half axis an angle is counted from and by eighths: the angle there, the sense of counting, and with that sense what
+# rounding has left of the angle. ``base - (u + (rest - low))`` is then ``base + sense * (u + (rest + sense * low))``, bit for
+# bit, since a change of sign is exact.
+_BASES: Final = np.concatenate((_ON[:, 0], _BACK[:, 0]))
+_SENSES: Final = np.repeat((1.0, -1.0), 2 * _EIGHTHS)
+_LOWS: Final = _SENSES * np.concatenate((_ON[:, 1], _BACK[:, 1]))
 
 
 def sincos_deg(angle_deg: Floats) -> tuple[Floats, Floats]:
@@ -48,24 +56,30 @@ def atan2(y: Floats, x: Floats) -> Floats:
     """Return the angles of vectors (x, y) in [-pi, pi], with the usual signs of zeros; NaN and infinities are refused."""
     width, height = np.abs(x), np.abs(y)
     swapped = height > width
-    small, large = np.where(swapped, width, height), np.where(swapped, height, width)
-    if not np.all((small <= large) & (large < np.inf)):
+    small, large = np.minimum(width, height), np.maximum(width, height)
+    # A NaN is the largest and the smallest of all, and compares as neither.
+    least, most = (float(large.min()), float(large.max())) if large.size else (1.0, 1.0)
+    if not most < np.inf:
         raise InputError("finite vectors were wanted")
-    scale = np.where(large > 1e-290, np.where(large < 1e300, 1.0, 2.0**-40), 2.0**300)
-    small, large = small * scale, large * scale
-    nowhere = large == 0.0
-    large = np.where(nowhere, 1.0, large)
+    nowhere = None
+    if not (least > 1e-290 and most < 1e300):
+        scale = np.where(large > 1e-290, np.where(large < 1e300, 1.0, 2.0**-40), 2.0**300)
+        small, large = small * scale, large * scale
+        nowhere = large == 0.0
+        large = np.where(nowhere, 1.0, large)
     eighths = np.floor(8.0 * (small / large) + 0.5)
-    u = np.where(eighths > 0.0, (8.0 * small - eighths * large) / (8.0 * large + eighths * small), small / large)
+    # With no eighths this is small / large: a product with 8 is exact, and so is the sum with 0.
+    u = (8.0 * small - eighths * large) / (8.0 * large + eighths * small)
     z = u * u
     rest = u * z * (trig._T3 + z * (trig._T5 + z * (trig._T7 + z * (trig._T9 + z * (trig._T11 + z * trig._T13)))))
     back = swapped != np.signbit(x)
-    # Which of the half axes an angle is counted from: that of x, of y on, of y back, of minus x.
-    axis = np.where(back, np.where(swapped, 2, 3), np.where(swapped, 1, 0))
-    base, low = np.moveaxis(_FROM_AXES[axis, eighths.astype(np.int64)], -1, 0)
-    on = np.where(base != 0.0, base + (u + (rest + low)), u + rest)
-    angle = np.where(back, base - (u + (rest - low)), on)
-    return np.copysign(np.where(nowhere, np.where(np.signbit(x), trig.PI, 0.0), angle), y)
+    place = eighths.astype(np.intp)
+    place += _EIGHTHS * swapped
+    place += 2 * _EIGHTHS * back
+    angle: Floats = _BASES[place] + _SENSES[place] * (u + (rest + _LOWS[place]))
+    if nowhere is not None:
+        angle = np.where(nowhere, np.where(np.signbit(x), trig.PI, 0.0), angle)
+    return np.copysign(angle, y)
 
 
 def exp(x: Floats) -> Floats:
