@@ -5,10 +5,11 @@ import struct
 import numpy as np
 import pytest
 
+from samepath.core.catalogue import actor_type
 from samepath.core.states import Pose, Vector, VehicleCommand
 from samepath.core.streams import stream
 from samepath.simulator.physics.actors import BodyState
-from samepath.simulator.physics.engine import PhysicsSettings
+from samepath.simulator.physics.engine import Physics, PhysicsSettings
 from samepath.simulator.world import state_table
 from samepath.simulator.world.state_table import StateTable, moved, moved_rows, row_of, state_of
 from samepath.simulator.world.world import World
@@ -32,12 +33,27 @@ def bodies_of(count: int) -> list[BodyState]:
     ]
 
 
+def numbers_of(bodies: list[BodyState]) -> np.ndarray:
+    return np.array([(*at, *turn, *speed, *spin) for at, turn, speed, spin in bodies])
+
+
 def test_arrays_give_the_bits_of_single_states() -> None:
     bodies = bodies_of(2000)
     before = [moved(number, body, None, 0.05) for number, body in enumerate(bodies[::-1])]
     single = [row_of(moved(number, body, old, 0.05)) for (number, body), old in zip(enumerate(bodies), before, strict=True)]
-    together = moved_rows(bodies, np.array([state.velocity_mps for state in before]), 0.05)
+    together = moved_rows(numbers_of(bodies), np.array([state.velocity_mps for state in before]), 0.05)
     assert together.tobytes() == b"".join(struct.pack("<15d", *row) for row in single)
+
+
+def test_bodies_are_read_alike_one_by_one_and_together() -> None:
+    physics = Physics(PhysicsSettings())
+    physics.add_ground()
+    for number in range(1, 5):
+        physics.add(number, actor_type("vehicle.tesla.model3"), Pose(10.0 * number, 2.0, 0.3, 1.0, 2.0, 70.0 * number))
+        physics.set_velocity(number, Vector(-3.0, 0.5 * number, 0.0), Vector(0.1, -0.2, 0.3))
+    physics.step()
+    single = [struct.pack("<13d", *at, *turn, *speed, *spin) for at, turn, speed, spin in physics.states((4, 1, 3))]
+    assert physics.state_array((4, 1, 3)).tobytes() == b"".join(single)
 
 
 def drive(count: int, ticks: int = 30) -> tuple[str, list[list[float]]]:
@@ -62,15 +78,14 @@ def test_a_world_has_one_digest_either_way(monkeypatch: pytest.MonkeyPatch) -> N
     assert drive(len(as_arrays[1]) + 1) == as_arrays
 
 
-@pytest.mark.parametrize("many", [1, 1 << 30])
-def test_records_rows_and_arrays_agree_whatever_is_asked_first(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_table, "MANY", many)
+@pytest.mark.parametrize("as_array", [True, False])
+def test_records_rows_and_arrays_agree_whatever_is_asked_first(as_array: bool) -> None:
     table, bodies = StateTable(), bodies_of(20)
     for number, body in zip((5, 3, *range(6, 24)), bodies, strict=True):
         table.put(moved(number, body, None, 0.05))
     table.sort()
     assert list(table) == [3, 5, *range(6, 24)]
-    table.advance(bodies[::-1], 0.05)
+    table.advance(numbers_of(bodies[::-1]) if as_array else bodies[::-1], 0.05)
     seventh = table[7]
     records = table.records()
     assert records[7] == seventh == state_of(7, table.row(7))

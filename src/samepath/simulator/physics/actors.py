@@ -11,7 +11,7 @@ import rapier3d
 from samepath.core.catalogue import ActorType, PropType, VehicleType, WalkerType, type_from, type_to
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Pose, VehicleCommand, WalkerCommand
-from samepath.simulator.physics.drivetrain import fit_wheels
+from samepath.simulator.physics.drivetrain import WheelOrders, fit_wheels
 from samepath.simulator.physics.frames import Quaternion, Triple, mirrored, quaternion_of
 
 # Rapier's builders of a body and of its only collider.
@@ -113,7 +113,7 @@ class ActorBody:
     """An actor's body. Mutable: owned by the engine alone.
 
     ``friction`` None leaves every wheel its own, of which ``grip`` is the part that a wet road leaves. ``torque_nm`` is in
-    Rapier's frame; both pushes last for the next tick.
+    Rapier's frame; both pushes last for the next tick. ``told`` is what the wheels know already; a snapshot has no need of it.
     """
 
     kind: ActorType
@@ -128,6 +128,7 @@ class ActorBody:
     torque_nm: Triple = NOTHING
     simulated: bool = True
     weight: float = 1.0
+    told: WheelOrders | None = None
 
     @property
     def tyre_friction(self) -> float:
@@ -141,7 +142,7 @@ class ActorBody:
         if not isinstance(self.kind, VehicleType):
             raise SimulatorError(f"{self.kind.name} has no wheels")
         self.vehicle = fit_wheels(self.handle, self.kind, friction, grip)
-        self.friction, self.grip = friction, grip
+        self.friction, self.grip, self.told = friction, grip, None
 
     def to_data(self, number: int, blobs: list[bytes]) -> dict[str, Any]:
         """Return plain data; wheels are added to ``blobs``."""

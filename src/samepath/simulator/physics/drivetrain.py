@@ -23,6 +23,16 @@ _CREEP_MPS: Final = 0.5
 _HALVINGS: Final = 24
 
 
+class WheelOrders(NamedTuple):
+    """What wheels were last told to do, and by which command: Rapier keeps it until it is told otherwise."""
+
+    command: VehicleCommand
+    engine_n: float
+    front_brake_ns: float
+    rear_brake_ns: float
+    steering_rad: float
+
+
 class DriveForces(NamedTuple):
     """What acts for one tick: along the vehicle for its driven wheels, at the brakes of all and of the rear, and drag."""
 
@@ -119,12 +129,12 @@ def drive(
     else:
         brake_n = command.brake * vehicle.brake_force_n_per_kg * vehicle.mass_kg
     return DriveForces(
-        engine_n=-force_n if gear < 0 else force_n,
-        brake_n=min(brake_n, grip_n),
-        hand_brake_n=0.4 * grip_n if command.hand_brake else 0.0,
-        resistance_n=drag_n + rolling_n,
-        gear=gear,
-        speed_mps=speed_mps,
+        -force_n if gear < 0 else force_n,
+        min(brake_n, grip_n),
+        0.4 * grip_n if command.hand_brake else 0.0,
+        drag_n + rolling_n,
+        gear,
+        speed_mps,
     )
 
 
@@ -185,11 +195,15 @@ def apply_forces(
     command: VehicleCommand,
     forces: DriveForces,
     dt_s: float,
-) -> None:
-    """Spread forces over the wheels: 0 and 1 in front, 2 and 3 behind. Rapier's brake is an impulse per step."""
+    told: WheelOrders | None = None,
+) -> WheelOrders | None:
+    """Spread forces over the wheels: 0 and 1 in front, 2 and 3 behind. Rapier's brake is an impulse per step.
+
+    ``told`` is what the last call has returned for the same wheels: what is still the same is not said again. None: say all.
+    """
     if kind.wheels:
         _apply_to_own_wheels(vehicle, kind, command, forces, dt_s)
-        return
+        return None
     steering_rad = -to_radians(command.steer * kind.max_steer_deg)
     if kind.steering_curve:
         steering_rad *= steering_left(kind, abs(forces.speed_mps))
@@ -198,13 +212,27 @@ def apply_forces(
     engine_n = -forces.engine_n / (2 if front and rear else 1) / 2
     front_ns = forces.brake_n * 0.3 * dt_s
     rear_ns = (forces.brake_n * 0.2 + forces.hand_brake_n / 2) * dt_s
-    for wheel in (0, 1):
-        vehicle.apply_engine_force(wheel, engine_n if front else 0.0)
-        vehicle.set_brake(wheel, front_ns)
-        vehicle.set_steering(wheel, steering_rad)
-    for wheel in (2, 3):
-        vehicle.apply_engine_force(wheel, engine_n if rear else 0.0)
-        vehicle.set_brake(wheel, rear_ns)
+    # Numbers of another command are said even if they are equal: 0 and -0 are, and give other bits. Those of one command have
+    # one sign.
+    if told is not None and told.command is not command:
+        told = None
+    if told is None or told.engine_n != engine_n:
+        if front:
+            vehicle.apply_engine_force(0, engine_n)
+            vehicle.apply_engine_force(1, engine_n)
+        if rear:
+            vehicle.apply_engine_force(2, engine_n)
+            vehicle.apply_engine_force(3, engine_n)
+    if told is None or told.front_brake_ns != front_ns:
+        vehicle.set_brake(0, front_ns)
+        vehicle.set_brake(1, front_ns)
+    if told is None or told.rear_brake_ns != rear_ns:
+        vehicle.set_brake(2, rear_ns)
+        vehicle.set_brake(3, rear_ns)
+    if told is None or told.steering_rad != steering_rad:
+        vehicle.set_steering(0, steering_rad)
+        vehicle.set_steering(1, steering_rad)
+    return WheelOrders(command, engine_n, front_ns, rear_ns, steering_rad)
 
 
 def _apply_to_own_wheels(

@@ -48,6 +48,20 @@ _STANDS_MPS: Final = 0.05
 _MANY_BODIES: Final = 200
 
 
+# Rapier gives a rotation as x, y, z, w; in our frame y has the other sign, and of a spin x and z have.
+_RAPIER_ORDER: Final = [0, 1, 2, 6, 3, 4, 5, 7, 8, 9, 10, 11, 12]
+_TO_OUR_FRAME: Final = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+_NO_PEDALS: Final = VehicleCommand()
+
+
+class _Moving(NamedTuple):
+    """What physics moves, each body with Rapier's side of it: everything, and of that the vehicles and who walks."""
+
+    all: list[tuple[ActorBody, rapier3d.RigidBody]]
+    vehicles: list[tuple[ActorBody, rapier3d.RigidBody]]
+    walkers: list[tuple[ActorBody, rapier3d.RigidBody]]
+
+
 class RayHit(NamedTuple):
     """Something a ray passes through: how far along, where, and what it is."""
 
@@ -84,6 +98,7 @@ class Physics:
         self.settings = settings
         self._world = rapier3d.PhysicsWorld(gravity=(0.0, 0.0, -GRAVITY_MPS2))
         self._bodies: dict[int, ActorBody] = {}
+        self._rigids: dict[int, rapier3d.RigidBody] = {}  # Rapier's side of each: a view that stays until the body is removed
         self._scenery: list[str] = []  # names behind the tags of what never moves
         self.grip = 1.0
         self._prepare()
@@ -99,7 +114,11 @@ class Physics:
         self._world.event_handler = self._events
         self._fixed_only = rapier3d.QueryFilter.only_fixed()
         self._parts = (self._world.rigid_bodies, self._world.colliders, self._world.query_pipeline)
-        self._world.update_query_pipeline()
+        rigid_bodies = self._world.rigid_bodies
+        self._rigids = {number: rigid_bodies[body.handle] for number, body in self._bodies.items()}
+        self._moving: _Moving | None = None  # None: to be found anew, since somebody came, went, fell or was held
+        self._tags: dict[rapier3d.ColliderHandle, int] = {}  # of colliders that have touched something
+        self._refresh_queries()
 
     def _choose_threads(self) -> None:
         """Without a wish of the user: Rapier's own way for few bodies, a pool of one thread for many.
@@ -130,10 +149,12 @@ class Physics:
             body, [collider.user_data(actor_id).active_events(_EVENTS).contact_force_event_threshold(0.0)]
         )
         self._bodies[actor_id] = ActorBody(kind, handle)
+        self._rigids[actor_id] = self._world.rigid_bodies[handle]
+        self._moving = None
         if isinstance(kind, VehicleType):
             self._bodies[actor_id].fit(None, self.grip)
         self._choose_threads()
-        self._world.update_query_pipeline()
+        self._refresh_queries()
 
     def _renew(self) -> None:
         """Begin again with the scenery alone, in the order in which it came.
@@ -154,7 +175,10 @@ class Physics:
     def remove(self, actor_id: int) -> None:
         """Take an actor's body out of the world."""
         self._world.remove_body(self._bodies.pop(actor_id).handle)
-        self._world.update_query_pipeline()
+        del self._rigids[actor_id]
+        self._moving = None
+        self._tags = {}
+        self._refresh_queries()
 
     def kind(self, actor_id: int) -> ActorType:
         """Return an actor's type, as it is now."""
@@ -173,7 +197,7 @@ class Physics:
         body.fit(body.friction, body.grip)
 
     def _rigid(self, actor_id: int) -> rapier3d.RigidBody:
-        return self._world.rigid_bodies[self._bodies[actor_id].handle]
+        return self._rigids[actor_id]
 
     def command(self, actor_id: int, command: VehicleCommand | WalkerCommand) -> None:
         """Set what drives a body from the next step on."""
@@ -186,22 +210,19 @@ class Physics:
         """
         settings = self.settings
         count = settings.substeps if substeps is None else substeps
-        bodies = self._world.rigid_bodies
-        # In the order of ``_bodies``, that of ids unless a scenario chose otherwise before its first tick: no set, no order of
-        # Rapier's.
-        moving = [(body, bodies[body.handle]) for body in self._bodies.values() if body.simulated]
+        moving = self._moving or self._find_moving()
         dt = (settings.step_s if step_s is None else step_s) / count
-        vehicles = [self._set_drive(body, rigid, dt) for body, rigid in moving if body.vehicle is not None]
-        walkers = [(body, rigid) for body, rigid in moving if isinstance(body.kind, WalkerType) and not body.fallen]
+        vehicles = [_set_drive(body, rigid, dt) for body, rigid in moving.vehicles]
+        walkers = moving.walkers
         # Once a tick: a leap is one push, however finely the tick is divided.
         for body, rigid in walkers:
             _prepare_walk(body, rigid)
-        for body, rigid in moving:
+        for body, rigid in moving.all:
             if body.force_n != NOTHING:
                 rigid.add_force(mirrored(*body.force_n))
             if body.torque_nm != NOTHING:
                 rigid.add_torque(body.torque_nm)
-        contacts = ContactSum(self._events, self._world.colliders)
+        contacts = ContactSum(self._events, self._world.colliders, self._tags)
         world, parts = self._world, self._parts
         world.integration_parameters.dt = dt
         for _ in range(count):
@@ -215,10 +236,10 @@ class Physics:
             contacts.add(dt)
             # At once: by the next substep a NaN would have reached whoever it touches.
             self._check_finite()
-        # Wheels only feel what never moves, so that queries need not follow every substep.
-        world.update_query_pipeline()
+        # Wheels only feel what never moves: queries follow when somebody asks, not in every substep, nor in every tick.
+        self._queries_behind = True
         # Rapier keeps forces until they are reset: without this they would act in every tick from now on.
-        for body, rigid in moving:
+        for body, rigid in moving.all:
             if body.vehicle is not None or body.force_n != NOTHING:
                 rigid.reset_forces()
                 body.force_n = NOTHING
@@ -227,23 +248,16 @@ class Physics:
                 body.torque_nm = NOTHING
         return [self._collision(pair, impulse_ns) for pair, impulse_ns in contacts.totals()]
 
-    def _set_drive(self, body: ActorBody, rigid: rapier3d.RigidBody, dt: float) -> rapier3d.DynamicRayCastVehicleController:
-        kind, vehicle = body.kind, body.vehicle
-        command = body.command if isinstance(body.command, VehicleCommand) else VehicleCommand()
-        if not isinstance(kind, VehicleType) or vehicle is None:
-            raise SimulatorError(f"{kind.name} is not a vehicle")
-        i, j, k, w = rigid.rotation.to_tuple()
-        x_mps, y_mps, z_mps = rigid.linvel.to_tuple()
-        forward = forward_of((w, i, j, k))
-        # Forward is in our frame, the velocity in Rapier's: y has the other sign.
-        speed_mps = x_mps * forward[0] - y_mps * forward[1] + z_mps * forward[2]
-        forces = drive(kind, command, speed_mps, body.gear, body.tyre_friction, body.weight)
-        body.gear = forces.gear
-        apply_forces(vehicle, kind, command, forces, dt)
-        if forces.resistance_n:
-            size = -forces.resistance_n if speed_mps > 0 else forces.resistance_n
-            rigid.add_force((size * forward[0], -size * forward[1], size * forward[2]))
-        return vehicle
+    def _find_moving(self) -> "_Moving":
+        # In the order of ``_bodies``, that of ids unless a scenario chose otherwise before its first tick: no set, no order of
+        # Rapier's.
+        everyone = [(body, self._rigids[number]) for number, body in self._bodies.items() if body.simulated]
+        self._moving = _Moving(
+            everyone,
+            [(body, rigid) for body, rigid in everyone if body.vehicle is not None],
+            [(body, rigid) for body, rigid in everyone if isinstance(body.kind, WalkerType) and not body.fallen],
+        )
+        return self._moving
 
     def _collision(self, pair: tuple[int, int], impulse_ns: Triple) -> Collision:
         actor, other = pair
@@ -266,15 +280,29 @@ class Physics:
 
     def states(self, actor_ids: Iterable[int]) -> list[BodyState]:
         """Read many bodies."""
-        bodies, rigid_bodies, found = self._bodies, self._world.rigid_bodies, []
+        rigids, found = self._rigids, []
         for actor_id in actor_ids:
-            rigid = rigid_bodies[bodies[actor_id].handle]
+            rigid = rigids[actor_id]
             # One call for all parts of a vector: with a hundred bodies, reading part by part is a tenth of a tick.
             x, y, z = rigid.translation.to_tuple()
             i, j, k, w = rigid.rotation.to_tuple()
             vx, vy, vz = rigid.linvel.to_tuple()
             ax, ay, az = rigid.angvel.to_tuple()
             found.append(BodyState((x, -y, z), (w, i, j, k), (vx, -vy, vz), (-ax, ay, -az)))
+        return found
+
+    def state_array(self, actor_ids: Iterable[int]) -> NDArray[np.float64]:
+        """Read many bodies into f64[n, 13]: the numbers of :class:`BodyState`, in its order."""
+        numbers: list[float] = []
+        rigids = self._rigids
+        for actor_id in actor_ids:
+            rigid = rigids[actor_id]
+            numbers += rigid.translation.to_tuple()
+            numbers += rigid.rotation.to_tuple()
+            numbers += rigid.linvel.to_tuple()
+            numbers += rigid.angvel.to_tuple()
+        found = np.array(numbers, np.float64).reshape(-1, len(_RAPIER_ORDER))[:, _RAPIER_ORDER]
+        found *= _TO_OUR_FRAME
         return found
 
     def velocity_at(self, actor_id: int, point_m: Vector) -> Vector:
@@ -314,7 +342,7 @@ class Physics:
     def set_pose(self, actor_id: int, pose: Pose) -> None:
         """Put a body elsewhere; its velocity stays."""
         self._rigid(actor_id).position = isometry(pose)
-        self._world.update_query_pipeline()
+        self._refresh_queries()
 
     def set_velocity(self, actor_id: int, velocity_mps: Vector, spin_radps: Vector | None = None) -> None:
         """Set a body's velocity, and its angular velocity if given."""
@@ -378,6 +406,7 @@ class Physics:
         if body.simulated == on or not getattr(body.kind, "mass_kg", 0.0):
             return
         body.simulated = on
+        self._moving = None
         rigid = self._rigid(actor_id)
         rigid.body_type = types.DYNAMIC if on else types.KINEMATIC_POSITION_BASED
         # What stands still by decree must not tell of a speed it had.
@@ -399,6 +428,7 @@ class Physics:
     def knock_down(self, actor_id: int) -> None:
         """Let a walker fall: it no longer walks and may turn over."""
         self._bodies[actor_id].fallen = True
+        self._moving = None
         self._rigid(actor_id).enabled_rotations = (True, True, True)
 
     def add_static(self, name: str, vertices: NDArray[np.float64], triangles: NDArray[np.int32], *, ground: bool) -> None:
@@ -429,7 +459,7 @@ class Physics:
             self._scenery.append(name)
             tag = SCENERY_BIT + len(self._scenery) - 1
         self._world.add_collider(collider.user_data(tag))
-        self._world.update_query_pipeline()
+        self._refresh_queries()
 
     def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
         """Put pieces of scenery back in their place, or take them away."""
@@ -442,7 +472,16 @@ class Physics:
         self._world.detect_collisions()
 
     # Queries change nothing. They see the bodies as of the last update of the query pipeline, so everything that moves, adds
-    # or removes a body outside of a step updates it.
+    # or removes a body outside of a step updates it, and whoever asks first after a step does.
+
+    def _refresh_queries(self) -> None:
+        self._queries_behind = False
+        self._world.update_query_pipeline()
+
+    def _queries(self) -> rapier3d.QueryPipeline:
+        if self._queries_behind:
+            self._refresh_queries()
+        return self._world.query_pipeline
 
     def occupant(self, kind: ActorType, pose: Pose) -> BodyRef | None:
         """Return what stands where an actor of this kind would: an actor's id, a name of scenery, or None if it is free."""
@@ -456,7 +495,7 @@ class Physics:
             found.append(int(colliders[handle].user_data))
             return True
 
-        self._world.query_pipeline.intersect_shape(isometry(pose, lift), shape, note)
+        self._queries().intersect_shape(isometry(pose, lift), shape, note)
         # Sorted: a query reports in an order of its own, and the refusal names one. The ground is where everybody stands.
         tags = sorted(tag for tag in found if tag != GROUND)
         if not tags:
@@ -466,7 +505,7 @@ class Physics:
     def cast_ray(self, start: Vector, direction: Vector, reach_m: float, *, fixed_only: bool) -> tuple[float, BodyRef] | None:
         """Return the distance to the first thing a ray meets and what it is."""
         ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
-        hit = self._world.query_pipeline.cast_ray(ray, reach_m, True, self._fixed_only if fixed_only else None)
+        hit = self._queries().cast_ray(ray, reach_m, True, self._fixed_only if fixed_only else None)
         return None if hit is None else (float(hit[1]), self._name(hit[0]))
 
     def ray_hits(self, start: Vector, direction: Vector, reach_m: float) -> tuple[RayHit, ...]:
@@ -480,7 +519,7 @@ class Physics:
             return True
 
         ray = rapier3d.Ray(mirrored(*start), mirrored(*direction))
-        self._world.query_pipeline.intersect_ray(ray, reach_m, True, note)
+        self._queries().intersect_ray(ray, reach_m, True, note)
         # Where two begin at the same distance their names decide, not the order in which the query came upon them.
         return tuple(sorted(found, key=lambda hit: (hit.distance_m, str(hit.what))))
 
@@ -498,7 +537,7 @@ class Physics:
         options = rapier3d.ShapeCastOptions.with_max_time_of_impact(reach_m)
         query_filter = rapier3d.QueryFilter.new().predicate(counts)
         shape = rapier3d.SharedShape.ball(radius_m)
-        hit = self._world.query_pipeline.cast_shape(pose, mirrored(*direction), shape, options, query_filter)
+        hit = self._queries().cast_shape(pose, mirrored(*direction), shape, options, query_filter)
         return None if hit is None else (float(hit[1].time_of_impact), self._name(hit[0]))
 
     def _name(self, handle: rapier3d.ColliderHandle) -> BodyRef:
@@ -528,9 +567,10 @@ class Physics:
 class ContactSum:
     """Sums the impulses of a tick per pair of tags, the lower one first; touching the ground does not count."""
 
-    def __init__(self, events: Any, colliders: Any) -> None:  # noqa: ANN401 - Rapier's own objects
+    def __init__(self, events: Any, colliders: Any, tags: dict[Any, int]) -> None:  # noqa: ANN401 - Rapier's own objects
         self._events = events
         self._colliders = colliders
+        self._tags = tags  # those that were looked up before
         self._sums: dict[tuple[int, int], list[float]] = {}
 
     def add(self, dt_s: float) -> None:
@@ -542,9 +582,8 @@ class ContactSum:
         self._events.drain_collision_events()
         found = []
         for event in forces:
-            a = int(self._colliders[event.collider1].user_data)
-            b = int(self._colliders[event.collider2].user_data)
-            if GROUND in (a, b):
+            a = self._tag(event.collider1)
+            if a == GROUND or (b := self._tag(event.collider2)) == GROUND:
                 continue
             total = event.total_force
             # Rapier's force acts on the second collider; ours on the lower tag.
@@ -557,9 +596,35 @@ class ContactSum:
             impulse[1] += y * dt_s
             impulse[2] += z * dt_s
 
+    def _tag(self, handle: Any) -> int:  # noqa: ANN401 - Rapier's own
+        tag = self._tags.get(handle)
+        if tag is None:
+            tag = self._tags[handle] = int(self._colliders[handle].user_data)
+        return tag
+
     def totals(self) -> list[tuple[tuple[int, int], Triple]]:
         """Return the pairs and the impulses in N s that act on their first members, in order."""
         return [(pair, (x, y, z)) for pair, (x, y, z) in sorted(self._sums.items())]
+
+
+def _set_drive(body: ActorBody, rigid: rapier3d.RigidBody, dt: float) -> rapier3d.DynamicRayCastVehicleController:
+    """Let pedals and wheel act on a vehicle for one tick."""
+    kind, vehicle = body.kind, body.vehicle
+    command = body.command if isinstance(body.command, VehicleCommand) else _NO_PEDALS
+    if not isinstance(kind, VehicleType) or vehicle is None:
+        raise SimulatorError(f"{kind.name} is not a vehicle")
+    i, j, k, w = rigid.rotation.to_tuple()
+    x_mps, y_mps, z_mps = rigid.linvel.to_tuple()
+    forward_x, forward_y, forward_z = forward_of((w, i, j, k))
+    # Forward is in our frame, the velocity in Rapier's: y has the other sign.
+    speed_mps = x_mps * forward_x - y_mps * forward_y + z_mps * forward_z
+    forces = drive(kind, command, speed_mps, body.gear, body.tyre_friction, body.weight)
+    body.gear = forces.gear
+    body.told = apply_forces(vehicle, kind, command, forces, dt, body.told)
+    if forces.resistance_n:
+        size = -forces.resistance_n if speed_mps > 0 else forces.resistance_n
+        rigid.add_force((size * forward_x, -size * forward_y, size * forward_z))
+    return vehicle
 
 
 def _walk(body: ActorBody, rigid: rapier3d.RigidBody) -> None:

@@ -22,7 +22,7 @@ from samepath.simulator.physics.frames import angles_of
 F64 = NDArray[np.float64]
 STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
 # From so many actors on, arrays are quicker.
-MANY: Final = 16
+MANY: Final = 8
 
 
 class StateTable:
@@ -30,6 +30,7 @@ class StateTable:
 
     def __init__(self) -> None:
         self._ids: dict[int, int] = {}  # and the row of each
+        self._id_array: NDArray[np.int64] | None = None  # None: to be made of them
         self._rows: F64 | None = None  # None: only the records are there
         self._records: dict[int, ActorState] = {}  # of some, if there are rows; else of all
 
@@ -51,19 +52,24 @@ class StateTable:
         """Add or replace the state of one actor."""
         self._to_records()
         self._ids.setdefault(state.id, len(self._ids))
+        self._id_array = None
         self._records[state.id] = state
 
     def remove(self, actor_id: int) -> None:
         """Take an actor out."""
         self._to_records()
         del self._records[actor_id]
-        self._ids = {number: row for row, number in enumerate(self._records)}
+        self._number_rows()
 
     def sort(self) -> None:
         """Order by id: everything that walks over the table does so in that order."""
         self._to_records()
         self._records = dict(sorted(self._records.items()))
+        self._number_rows()
+
+    def _number_rows(self) -> None:
         self._ids = {number: row for row, number in enumerate(self._records)}
+        self._id_array = None
 
     def records(self) -> dict[int, ActorState]:
         """All states, by id; a copy."""
@@ -82,16 +88,23 @@ class StateTable:
         if self._rows is None:
             rows = [row_of(state) for state in self._records.values()]
             self._rows = np.array(rows, np.float64).reshape(-1, len(STATE_FIELDS))
-        return np.array(list(self._ids), np.int64), self._rows
+        if self._id_array is None:
+            self._id_array = np.array(list(self._ids), np.int64)
+        return self._id_array, self._rows
 
     def to_bytes(self) -> bytes:
         """Every bit of it, for a digest: the ids, then eight bytes for each number."""
         ids, rows = self.array()
         return ids.astype("<i8", copy=False).tobytes() + rows.astype("<f8", copy=False).tobytes()
 
-    def advance(self, bodies: Sequence[BodyState], dt_s: float) -> None:
+    @property
+    def has_many(self) -> bool:
+        """Is it quicker to take all bodies as one array?"""
+        return len(self._ids) >= MANY
+
+    def advance(self, bodies: Sequence[BodyState] | F64, dt_s: float) -> None:
         """Take what physics has made of everybody, in the order of the table, in a step of ``dt_s``."""
-        if len(bodies) < MANY:
+        if not isinstance(bodies, np.ndarray):
             old = self.records()
             self._rows = None
             self._records = {
@@ -127,16 +140,15 @@ def moved(actor_id: int, body: BodyState, before: ActorState | None, dt_s: float
     return ActorState(actor_id, Pose(*body.position_m, roll, pitch, yaw), velocity, spin, acceleration)
 
 
-def moved_rows(bodies: Sequence[BodyState], before_mps: F64, dt_s: float) -> F64:
-    """The same for many at once, f64[n, 15]: the very bits of :func:`moved`."""
-    numbers = np.array([(*at, *turn, *speed, *spin) for at, turn, speed, spin in bodies], np.float64)
-    w, x, y, z = numbers[:, 3:7].T
+def moved_rows(numbers: F64, before_mps: F64, dt_s: float) -> F64:
+    """The same for many at once, f64[n, 13] to f64[n, 15]: the very bits of :func:`moved`."""
+    w, x, y, z = numbers[:, 3:7].T.copy()
     # What ``axes_of`` says of forward, right and up, as far as angles need it.
     forward_x, forward_y, forward_z = 1 - 2 * (y * y + z * z), -(2 * (x * y + w * z)), 2 * (x * z - w * y)
     left_z, up_z = 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
     flat = np.sqrt(forward_x * forward_x + forward_y * forward_y)
-    angles = atan2(np.stack((left_z, forward_z, forward_y)), np.stack((up_z, flat, forward_x)))
-    rows = np.empty((len(bodies), len(STATE_FIELDS)))
+    angles = atan2(np.array((left_z, forward_z, forward_y)), np.array((up_z, flat, forward_x)))
+    rows = np.empty((len(numbers), len(STATE_FIELDS)))
     rows[:, :3] = numbers[:, :3]
     rows[:, 3:6] = to_degrees(angles.T)  # type: ignore[arg-type] # a product, of an array as of a number
     rows[:, 6:9] = numbers[:, 7:10]

@@ -85,6 +85,7 @@ class World:
         self._actors: dict[int, WorldActor] = {}
         self._states = StateTable()
         self._commands: dict[int, Command] = {}
+        self._fresh: dict[int, Command] = {}  # those that physics has not been told of
         self._volumes: dict[int, FrictionVolume] = {}
         self._next_volume = 1
         self._held: dict[int, Vector] = {}
@@ -146,7 +147,7 @@ class World:
         self._physics.remove(actor_id)
         # With its commands: a word to somebody who is gone must not reach physics at the next tick.
         self._states.remove(actor_id)
-        for table in (self._actors, self._commands, self._held):
+        for table in (self._actors, self._commands, self._fresh, self._held):
             table.pop(actor_id, None)
         self._digest = link(self._digest, f"destroy {actor_id}".encode())
 
@@ -164,13 +165,14 @@ class World:
             raise SimulatorError(f"actor {actor_id} is a {kind.name}: a {type(command).__name__} does not move it")
         # Not chained into the digest: a command shows in what it does at the next tick, and one that was overruled before that
         # never was.
-        self._commands[actor_id] = command
+        self._commands[actor_id] = self._fresh[actor_id] = command
 
     def tick(self, step_s: float | None = None, substeps: int | None = None) -> tuple[Collision, ...]:
         """Advance by one step, the fixed one unless a game loop gives another, and return the collisions in it."""
         # By id, not by order of arrival: clients on several connections race, their commands must not.
-        for number, command in sorted(self._commands.items()):
+        for number, command in sorted(self._fresh.items()):
             self._physics.command(number, command)
+        self._fresh.clear()
         for number, held in sorted(self._held.items()):
             # Turned into the world anew at every tick, since the actor turns.
             state, kind = self._states[number], self._physics.kind(number)
@@ -188,7 +190,8 @@ class World:
         collisions = tuple(self._physics.step(step_s, substeps))
         self.tick_count += 1
         # Accelerations are over the step that was really made, which a game loop chooses.
-        self._states.advance(self._physics.states(self._states), step_s or self.settings.step_s)
+        read = self._physics.state_array if self._states.has_many else self._physics.states
+        self._states.advance(read(self._states), step_s or self.settings.step_s)
         # Summed up, not tick times step: steps of a game loop differ. In lockstep the sum is the same to the bit at every
         # repeat.
         self.time_s += self.settings.step_s if step_s is None else step_s
@@ -468,6 +471,7 @@ class World:
             "WalkerCommand": WalkerCommand,
         }
         world._commands = {int(number): kinds[name](**fields) for number, (name, fields) in data["commands"].items()}
+        world._fresh = dict(world._commands)
         world._volumes = {number: FrictionVolume(**fields) for number, fields in data["volumes"]}
         world._next_volume = data["next_volume"]
         world._held = {number: Vector(*velocity) for number, *velocity in data["held"]}
