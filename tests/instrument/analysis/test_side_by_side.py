@@ -148,11 +148,11 @@ def test_the_shift_is_over_ticks_that_all_repeats_of_both_have():
 
 
 def test_means_are_held_against_the_cell_with_no_load_and_all_else_equal():
-    def one(nice, load, off_m):
+    def at(nice, load, off_m):
         fields = {"variant": "v", "condition": {"nice": nice, "cpu_load": load}, "cell": f"{nice} {load}"}
         return cell([run(n, off_m) for n in range(3)], **fields)
 
-    cells = [one(0, 0.95, 1.0), one(0, 0.0, 0.0), one(19, 0.0, 2.0), one(19, 0.95, 2.5)]
+    cells = [at(0, 0.95, 1.0), at(0, 0.0, 0.0), at(19, 0.0, 2.0), at(19, 0.95, 2.5)]
     rows = side_of(*cells, missing=[ABSENT]).variants[0].rows
     assert [None if row.shift is None else row.shift.against for row in rows] == ["0 0.0", None, None, "19 0.0"]
     assert [row.shift.before.shift_m for row in rows if row.shift] == [1.0, 0.5]
