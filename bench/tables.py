@@ -452,6 +452,23 @@ def scenario_runner_repeats() -> str:
     return _markdown(("route", "runs", "verdicts", "compared"), rows, _made("scenario-runner-repeats"))
 
 
+def paper_script() -> str:
+    """The script of the paper's authors, test by test."""
+    found = _figures("paper-script")
+    rows: Rows = []
+    for one in found["tests"]:
+        crash = ", with a crash" if one["crash"] else ""
+        if "repeats" not in one:
+            rows.append((f"{one['test']}{crash}", "", one["result"], "", ""))
+            continue
+        same = "all the same" if one["distinct"] == 1 else f"{one['distinct']} different"
+        seconds = " and ".join(f"{float(value):g}" for value in one["seconds"])
+        who = one["actors"].replace("0 cars, ", "").replace(", 0 people", "").replace("1 people", "1 person")
+        rows.append((f"{one['test']}{crash}", who, one["result"], f"{seconds} s", f"{one['repeats']}, {same}"))
+    head = ("test", "in it", "result", "simulated", "repeats in one session, to 1 mm")
+    return _markdown(head, rows, f"carla {found['carla']}; {_made('paper-script')}")
+
+
 def gpu_load() -> str:
     """What the study of GPU load found, cell by cell."""
     found = _figures("gpu-load")
@@ -495,6 +512,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         towns,
         leaderboard,
         scenario_runner_repeats,
+        paper_script,
         view,
         stranger,
         pythons,
