@@ -70,7 +70,7 @@ def test_the_script_starts_a_server_that_ends_with_it(tmp_path):
         assert "read past -RenderOffScreen, -quality-level=Epic" in said[0]
         assert "samepath serve --port 0 --map t-junction" in said[1]
         assert "serving map t-junction" in said[2]
-        assert server.wait(20) == 0
+        assert server.wait(60) == 0
 
 
 def run(*words):

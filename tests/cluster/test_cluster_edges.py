@@ -82,7 +82,7 @@ def test_a_node_that_builds_another_map_is_not_taken_for_one_that_hangs():
         build = drawing._build
 
         def slowly(work):
-            gate.wait(20)
+            gate.wait(60)
             return build(work)
 
         drawing._build = slowly
@@ -154,7 +154,7 @@ def test_a_tick_that_waits_for_a_node_shows_that_and_ends_when_the_cluster_stops
             wait_for(lambda: cluster.main.status().waiting_for == ("node-7",), "the status says who is missing")
             cluster.main._placed.clear()
             cluster.close()
-            asking.join(20)
+            asking.join(60)
             assert not asking.is_alive()
     assert cluster.stopped == []
 

@@ -136,7 +136,7 @@ def test_no_node_outlives_a_main_server_that_is_killed(tmp_path):
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    psutil.wait_procs(children, timeout=20)
+    psutil.wait_procs(children, timeout=60)
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
-    reader.join(10)
+    reader.join(60)
     process.stderr.close()

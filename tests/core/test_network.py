@@ -38,7 +38,7 @@ def test_a_process_without_descriptors_says_so_once_and_lets_clients_in_as_soon_
         [sys.executable, "-c", GREETER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         port = int(child.stdout.readline())
-        clients = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(60)]
+        clients = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(60)]
         line = child.stdout.readline()
         assert line.startswith(f"port {port} lets nobody in for now (Too many open files)")
         let_in = 0
@@ -47,7 +47,7 @@ def test_a_process_without_descriptors_says_so_once_and_lets_clients_in_as_soon_
                 assert client.recv(5) == b"hello"
             let_in += 1
         assert let_in == 60
-        rest, errors = child.communicate(timeout=20)
+        rest, errors = child.communicate(timeout=60)
         assert rest == ""
         assert errors == ""
         assert child.returncode == 0

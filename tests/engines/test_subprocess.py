@@ -14,7 +14,7 @@ from samepath.engines.subprocess import EngineProcess, ask, find_program
 from samepath.engines.subprocess.process import MAX_LINE_BYTES
 from tests.support.processes_left import is_there, wait_until_gone
 
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 def python(text, *arguments):

@@ -98,7 +98,7 @@ def leftovers(port):
     import carla
 
     client = carla.Client("127.0.0.1", port)
-    client.set_timeout(10.0)
+    client.set_timeout(60.0)
     world = client.get_world()
     world.wait_for_tick()
     settings = world.get_settings()
@@ -115,7 +115,7 @@ def ticked_by_two(port):
     import carla
 
     other = carla.Client("127.0.0.1", port)
-    other.set_timeout(10.0)
+    other.set_timeout(60.0)
 
     def meddle(tick):
         if tick == 5:

@@ -34,7 +34,7 @@ class Loop:
 
     def close(self):
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(60)
         self.loop.close()
 
 
@@ -56,7 +56,7 @@ class ThreadedNode:
         self._loop = Loop()
         self._made = threading.Event()
         self.ended = self._loop.start(self._run())
-        assert self._made.wait(20)
+        assert self._made.wait(60)
 
     async def _run(self):
         self.node = Node(self.settings, lambda line: self.lines.append(f"{self.name}: {line}"))
@@ -73,7 +73,7 @@ class ThreadedNode:
 
     def stop(self):
         self.node.stop("the test is over")
-        code = self.ended.result(20)
+        code = self.ended.result(60)
         self._loop.close()
         return code
 

@@ -53,7 +53,7 @@ class Proxy:
     def drain(self):
         """Wait until all connections have ended and everything has been passed on."""
         for thread in self._threads[1:]:
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()
 
     def _accept(self):

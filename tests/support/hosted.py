@@ -108,7 +108,7 @@ class HostedCluster:
         import http.client
 
         def ask() -> dict[str, Any]:
-            connection = http.client.HTTPConnection("127.0.0.1", 8200, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", 8200, timeout=60)
             try:
                 connection.request("GET", "/status.json")
                 return dict(json.loads(connection.getresponse().read()))
@@ -141,4 +141,4 @@ class HostedCluster:
             end(self._running[label])
         self._running.clear()
         for reader in self._readers:
-            reader.join(10)
+            reader.join(60)

@@ -289,7 +289,7 @@ class Hosts:
         if self._relay is not None:
             if self._relay.stdin is not None:
                 self._relay.stdin.close()
-            self._relay.wait(10)
+            self._relay.wait(60)
             if self._relay.stdout is not None:
                 self._relay.stdout.close()
             self._relay = None

@@ -9,7 +9,7 @@ import msgpack
 class RawRpc:
     """One connection; calls may be sent ahead of their answers, which come in the order of the calls."""
 
-    def __init__(self, host: str, port: int, timeout_s: float = 20.0) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float = 60.0) -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._unpacker = msgpack.Unpacker(strict_map_key=False, max_buffer_size=64 << 20)

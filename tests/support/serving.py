@@ -48,7 +48,7 @@ def served(**changes):
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     try:
         if failed:
             raise failed[0]
@@ -56,7 +56,7 @@ def served(**changes):
     finally:
         if not failed:
             loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
+        thread.join(60)
         loop.close()
 
 

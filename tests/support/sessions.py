@@ -105,7 +105,7 @@ def proxied(server_port, path, **changes):
     thread.start()
 
     def do(work):
-        return asyncio.run_coroutine_threadsafe(work, loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
     settings = ProxySettings(changes.pop("server_host", "127.0.0.1"), server_port, port=0, **changes)
     proxy = SessionProxy(settings, path, lines.append)
@@ -119,7 +119,7 @@ def proxied(server_port, path, **changes):
             do(asyncio.sleep(0.01))
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
+        thread.join(60)
         loop.close()
 
 
@@ -141,9 +141,9 @@ class KnownServer:
         self.listener.close()
 
     def accept(self):
-        self.listener.settimeout(20)
+        self.listener.settimeout(60)
         self.socket, _ = self.listener.accept()
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
 
     def receive(self, size):
         """Wait until so many bytes have come in all."""

@@ -9,7 +9,7 @@ import carla
 
 def connect(port):
     client = carla.Client("localhost", port)
-    client.set_timeout(20.0)
+    client.set_timeout(60.0)
     return client, client.get_world()
 
 

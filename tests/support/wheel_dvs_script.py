@@ -28,12 +28,12 @@ def drive(port):
     vehicle.apply_control(carla.VehicleControl(throttle=1.0, steer=0.4))
     for _ in range(TICKS):
         world.tick()
-    pictures = [found["rgb"].get(timeout=20) for _ in range(TICKS)]
+    pictures = [found["rgb"].get(timeout=60) for _ in range(TICKS)]
     world.tick()
-    last = found["rgb"].get(timeout=20).frame
+    last = found["rgb"].get(timeout=60).frame
     changes = []
     while True:
-        image = found["dvs"].get(timeout=20)
+        image = found["dvs"].get(timeout=60)
         if image.frame == last:
             break
         changes.append(image)

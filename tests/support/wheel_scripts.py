@@ -15,7 +15,7 @@ import carla
 
 def connect(port, *, synchronous=True, step_s=0.05):
     client = carla.Client("localhost", port)
-    client.set_timeout(20.0)
+    client.set_timeout(60.0)
     world = client.get_world()
     if synchronous:
         settings = world.get_settings()
@@ -47,7 +47,7 @@ def time_and_world(port):
     waited = [world.wait_for_tick().frame for _ in range(3)]
     seen = queue.Queue()
     number = world.on_tick(lambda snapshot: seen.put(snapshot.frame))
-    heard = [seen.get(timeout=10) for _ in range(2)]
+    heard = [seen.get(timeout=60) for _ in range(2)]
     world.remove_on_tick(number)
     settings = world.get_settings()
     settings.synchronous_mode, settings.fixed_delta_seconds, settings.max_substeps = True, 0.1, 7
@@ -215,7 +215,7 @@ def sensors(port):
         frame = world.tick()
         frames.append(frame)
         while True:
-            measured = queues["gnss"].get(timeout=10)
+            measured = queues["gnss"].get(timeout=60)
             if measured.frame == frame:
                 break
         gnss.append(measured)
@@ -229,8 +229,8 @@ def sensors(port):
     hits = []
     while not queues["collision"].empty():
         hits.append(queues["collision"].get())
-    seen = queues["obstacle"].get(timeout=10)
-    imu = queues["imu"].get(timeout=10)
+    seen = queues["obstacle"].get(timeout=60)
+    imu = queues["imu"].get(timeout=60)
     vehicle.set_transform(
         carla.Transform(vehicle.get_location(), carla.Rotation(yaw=vehicle.get_transform().rotation.yaw + 90))
     )
@@ -286,7 +286,7 @@ def eyes(port):
         for name, waiting in queues.items():
             if "sensor_tick" in EYES[name] and tick % 2:
                 continue
-            data = waiting.get(timeout=20)
+            data = waiting.get(timeout=60)
             noted = found[name]
             noted["frames"].append([data.frame - began, frame - began])
             noted["digest"].update(bytes(data.raw_data))
@@ -336,7 +336,7 @@ def two_clients(port):
     second, other_world = connect(port, synchronous=False)
     vehicle = car(world)
     frame = world.tick()
-    for _ in range(200):
+    for _ in range(3000):
         if other_world.get_snapshot().frame >= frame:
             break
         threading.Event().wait(0.02)
@@ -348,13 +348,13 @@ def two_clients(port):
     ticks(world, 20)
     speed = vehicle.get_velocity().length()
     third = carla.Client("localhost", port)
-    third.set_timeout(10.0)
+    third.set_timeout(60.0)
     old = [vehicle.id for vehicle in other_world.get_actors().filter("vehicle.*")]
     world = first.reload_world(False)
     ticks(world, 3)
     fresh = car(world)
     ticks(world, 3)
-    for _ in range(200):
+    for _ in range(3000):
         if fresh.id in [actor.id for actor in other_world.get_actors()]:
             break
         threading.Event().wait(0.02)

@@ -61,7 +61,7 @@ def exact(port):
     due.pop(EVENTS)  # speaks when something changed
     left = sum(due.values())
     while left:
-        kind, data = arrived.get(timeout=20)
+        kind, data = arrived.get(timeout=60)
         transforms, elapsed_s = wanted[data.frame]
         same = numbers(data.transform) == transforms[kind] and data.timestamp == elapsed_s
         told[kind].append([data.frame - began, same])
@@ -96,7 +96,7 @@ def listeners(port):
         frames = [world.tick() for _ in range(count)]
         found = []
         for number in who:
-            got = [heard[number].get(timeout=20) for _ in range(count)]
+            got = [heard[number].get(timeout=60) for _ in range(count)]
             chain = hashlib.blake2b()
             for item in got:
                 chain.update(bytes(item.raw_data))
@@ -128,7 +128,7 @@ def limits(port):
     sensor = mounted(world, vehicle, "sensor.camera.depth", PICTURE)
     sensor.listen(seen.put)
     frame = world.tick()
-    return {"said": said, "alive": seen.get(timeout=20).frame == frame}
+    return {"said": said, "alive": seen.get(timeout=60).frame == frame}
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ def talk(port):
     sensors[1][0].send("mind the gap")
     for _ in range(TICKS):
         world.tick()
-    text = next(iter(found["v2x_custom"].get(timeout=20)))
+    text = next(iter(found["v2x_custom"].get(timeout=60)))
     said = []
     while not found["v2x"].empty() or not said:
-        event = found["v2x"].get(timeout=20)
+        event = found["v2x"].get(timeout=60)
         said += [[event.frame, message.get()["Message"], message.power] for message in event]
     return {"cars": [car.id for car in cars], "text": [text.get()["Message"], text.power], "said": said}
 

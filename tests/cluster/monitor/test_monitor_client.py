@@ -145,5 +145,5 @@ def test_somebody_else_on_the_port_is_said_in_one_line(answer, words):
         thread.start()
         with pytest.raises(SamepathError, match=words) as caught:
             read_status(MonitorAddress(f"http://127.0.0.1:{server.getsockname()[1]}"))
-        thread.join(10)
+        thread.join(60)
     assert str(caught.value).isprintable()

@@ -30,7 +30,7 @@ def web():
 
 
 def ask(web, method, path, headers=None, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=60)
     connection.request(method, path, headers=headers or {}, body=body)
     answer = connection.getresponse()
     found = (answer.status, answer.read(), answer.headers)
@@ -40,7 +40,7 @@ def ask(web, method, path, headers=None, body=None):
 
 def raw(web, data: bytes) -> bytes:
     """Send bytes, say that no more come, and read until the server closes."""
-    with socket.create_connection(("127.0.0.1", web.port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", web.port), timeout=60) as line:
         received = b""
         try:
             line.sendall(data)
@@ -292,7 +292,7 @@ def test_however_many_trickle_the_page_is_within_reach(web):
     half_said = []
     try:
         for _ in range(100):
-            half_said.append(socket.create_connection(("127.0.0.1", web.port), timeout=20))
+            half_said.append(socket.create_connection(("127.0.0.1", web.port), timeout=60))
             half_said[-1].sendall(b"GET / HTTP/1.0\r\nX-Slow: ")
         for _ in range(5):
             assert ask(web, "GET", "/status.json")[0] == 200
@@ -305,7 +305,7 @@ def test_however_many_trickle_the_page_is_within_reach(web):
 
 def test_who_does_not_fetch_the_answer_gives_way_too():
     with watched(working, thumbnail=lambda sensor: bytes(32 << 20)) as web:
-        lazy = [socket.create_connection(("127.0.0.1", web.port), timeout=20) for _ in range(40)]
+        lazy = [socket.create_connection(("127.0.0.1", web.port), timeout=60) for _ in range(40)]
         try:
             for connection in lazy:
                 connection.sendall(b"GET /thumbnails/200.png HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -339,7 +339,7 @@ def test_nobody_who_waits_for_us_has_to_give_way():
 
     def slow(sensor):
         begun.release()
-        go_on.wait(20)
+        go_on.wait(60)
         return b"png"
 
     with watched(working, thumbnail=slow) as web:
@@ -349,12 +349,12 @@ def test_nobody_who_waits_for_us_has_to_give_way():
         for thread in waiting:
             thread.start()
         for _ in waiting:
-            assert begun.acquire(timeout=20)
-        with socket.create_connection(("127.0.0.1", web.port), timeout=20) as too_many:
+            assert begun.acquire(timeout=60)
+        with socket.create_connection(("127.0.0.1", web.port), timeout=60) as too_many:
             assert too_many.recv(100) == b""
         go_on.set()
         for thread in waiting:
-            thread.join(20)
+            thread.join(60)
     assert answers == [200] * 32
 
 
@@ -396,16 +396,16 @@ def test_a_slow_picture_holds_nobody_up():
 
     def slow(sensor):
         begun.set()
-        go_on.wait(20)
+        go_on.wait(60)
         return b"png"
 
     with watched(working, thumbnail=slow) as web:
         waiting = threading.Thread(target=ask, args=(web, "GET", "/thumbnails/200.png"))
         waiting.start()
-        assert begun.wait(20)
+        assert begun.wait(60)
         assert json.loads(ask(web, "GET", "/status.json")[1])["name"] == "crossing"
         go_on.set()
-        waiting.join(20)
+        waiting.join(60)
         assert not waiting.is_alive()
 
 
@@ -413,7 +413,7 @@ def test_after_stop_nobody_answers_and_the_port_is_free():
     with watched(working) as web:
         port = web.port
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
+        socket.create_connection(("127.0.0.1", port), timeout=60)
     with watched(working, port=port) as again:
         assert ask(again, "GET", "/status.json")[0] == 200
 

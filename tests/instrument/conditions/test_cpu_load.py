@@ -90,7 +90,7 @@ def family(pids):
 
 def alive_after(processes):
     """Give killed processes a moment to be gone; one that nobody has waited for yet is gone all the same."""
-    _, left = psutil.wait_procs(processes, timeout=10)
+    _, left = psutil.wait_procs(processes, timeout=60)
     return [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 

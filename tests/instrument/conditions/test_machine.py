@@ -136,5 +136,5 @@ def test_nothing_is_left_of_a_killed_study():
     assert len(workers) >= 2
     process.kill()
     process.communicate()
-    _, alive = psutil.wait_procs(workers, timeout=10)
+    _, alive = psutil.wait_procs(workers, timeout=60)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]

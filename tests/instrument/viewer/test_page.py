@@ -140,7 +140,7 @@ def server():
 def ask(server, path, host=None):
     request = urllib.request.Request(server.url.rstrip("/") + path, headers={"Host": host} if host else {})
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read(), answer.headers
     except urllib.error.HTTPError as error:
         return error.code, error.read(), error.headers

@@ -25,7 +25,7 @@ from tests.support.journal_scenario import Desk, resumed
 from tests.support.rpc import RawRpc
 from tests.support.serving import RawClient, call, episode, served
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 SYNCHRONOUS = [True, False, [True, 0.05], True, 0.01, 10, 0.0, False, 0.0, 0.0, True]
 
 

@@ -63,14 +63,14 @@ def test_over_real_sockets_a_second_client_notices_nothing(fuzz):
     with served() as server, RawClient(server) as good, RawListener(server, 1) as listener:
         half_open = []
         for number in range(300):
-            noise = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+            noise = socket.create_connection(("127.0.0.1", server.port), timeout=60)
             noise.sendall(next(inputs))
             if number % 20 == 0:
                 half_open.append(noise)  # left hanging
             else:
                 noise.close()
             if number % 10 == 0:
-                stream = socket.create_connection(("127.0.0.1", server.stream_port), timeout=10)
+                stream = socket.create_connection(("127.0.0.1", server.stream_port), timeout=60)
                 stream.sendall(next(inputs)[:6])
                 stream.close()
                 assert good.value("version") == "0.9.16"

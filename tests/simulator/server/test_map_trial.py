@@ -2,12 +2,14 @@
 
 import re
 import resource
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 
+import psutil
 import pytest
 
 from samepath.core.errors import InputError
@@ -70,22 +72,20 @@ def test_a_map_of_a_few_hundred_bytes_cannot_hold_the_server_up(case):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_kib < 200_000
 
 
-def test_a_map_that_takes_too_long_is_given_up_and_others_tick_on():
-    with served(limits=ServerLimits(map_s=2.0)) as server, RawClient(server) as sender, RawClient(server) as driver:
+def test_others_tick_on_while_a_map_is_built_and_one_that_takes_too_long_is_given_up():
+    with served() as server, RawClient(server) as sender, RawClient(server) as driver:
         settings = driver.value("get_episode_settings")
         driver.ask("set_episode_settings", [True, *settings[1:]])
         sender.send("copy_opendrive_to_file", SLOW, PARAMETERS)
-        slowest_s, ticks, end_s = 0.0, 0, time.monotonic() + 2.0
-        while time.monotonic() < end_s:
-            start_s = time.monotonic()
+        for _ in range(60):
             driver.value("tick_cue")
-            slowest_s, ticks = max(slowest_s, time.monotonic() - start_s), ticks + 1
-        _, error, result = sender.receive()
+        assert select.select([sender.socket], [], [], 0.0)[0] == [], "no tick waited for the map, which is not built yet"
+    with served(limits=ServerLimits(map_s=1.0)) as server, RawClient(server) as sender:
+        error, result = sender.ask("copy_opendrive_to_file", SLOW, PARAMETERS)
         assert error is None
-        assert "at most 2 s was wanted" in result[0][1][0]
+        assert "at most 1 s was wanted" in result[0][1][0]
         assert "--map-seconds" in result[0][1][0]
-        assert ticks > 50
-        assert slowest_s < 1.0
+        assert sender.value("version") == "0.9.16"
 
 
 def test_a_map_that_takes_too_much_memory_is_refused():
@@ -122,7 +122,7 @@ def test_whoever_stops_does_not_wait_for_a_map():
     while not trial._running:
         time.sleep(0.01)
     trial.close()
-    thread.join(10)
+    thread.join(60)
     assert said == ["map 'slow' is not built: the server stops"]
     with pytest.raises(InputError, match="the server stops"):
         trial.run(SLOW, "slow")
@@ -135,9 +135,10 @@ def test_a_server_ends_while_a_map_is_built(tmp_path, signals):
         server = type("Doors", (), {"port": int(re.search(r"127\.0\.0\.1:(\d+)", process.stderr.readline())[1])})
         with RawClient(server) as client:
             client.send("copy_opendrive_to_file", SLOW, PARAMETERS)
-            time.sleep(2.0)
+            while not psutil.Process(process.pid).children():
+                time.sleep(0.01)
             for _ in range(signals):
                 process.send_signal(signal.SIGTERM)
                 time.sleep(0.05)
             # The second one may find it on its way out, where nothing holds the signal back any more.
-            assert process.wait(15) in ((0,) if signals == 1 else (0, 128 + signal.SIGTERM, -signal.SIGTERM))
+            assert process.wait(60) in ((0,) if signals == 1 else (0, 128 + signal.SIGTERM, -signal.SIGTERM))

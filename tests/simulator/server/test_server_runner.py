@@ -296,7 +296,7 @@ class HeldInbox(LocalInbox):
         self.begin = threading.Event()
 
     def get(self, timeout_s):
-        assert self.begin.wait(20)
+        assert self.begin.wait(60)
         return super().get(timeout_s)
 
 
@@ -323,7 +323,7 @@ def test_an_answer_that_is_waited_for_is_handed_over_before_others_calls_are_don
         runner.submit(event)
     runner.start()
     inbox.begin.set()
-    assert all_done.wait(20)
+    assert all_done.wait(60)
     runner.stop()
     when = next(count for count, answers in handed if (waiting, 1) in answers)
     assert when == 2  # after the first of the busy one, and its own
@@ -346,7 +346,7 @@ def test_what_waits_when_the_server_stops_is_not_begun():
     def held(command):
         done.append(command)
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return b""
 
     runner._apply = held
@@ -354,13 +354,13 @@ def test_what_waits_when_the_server_stops_is_not_begun():
         runner.submit(event)
     runner.start()
     inbox.begin.set()
-    assert begun.wait(20)
+    assert begun.wait(60)
     ending = threading.Thread(target=runner.stop)
     ending.start()
     while not runner._stopping:
         pass
     go_on.set()
-    ending.join(20)
+    ending.join(60)
     assert len(done) == 1
 
 

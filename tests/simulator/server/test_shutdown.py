@@ -163,8 +163,8 @@ def test_with_half_a_message_and_silent_connections(compiled, tmp_path, number):
     with compiled.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
         client.socket.sendall(b"\x94\x00\x01\xdb\x00\x10\x00\x00half")
         for port in (server.port, server.stream_port):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-        reset = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+        reset = socket.create_connection(("127.0.0.1", server.port), timeout=60)
         reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         reset.close()
         ends_well(server, number)

@@ -34,7 +34,7 @@ if walker:
 for step in range(40):
     ego.apply_control(carla.VehicleControl(throttle=0.6, steer=0.002 * step))
     world.tick()
-    [seen.get(timeout=10) for _ in range(2)]
+    [seen.get(timeout=60) for _ in range(2)]
 client.apply_batch([carla.command.DestroyActor(answer.actor_id) for answer in answers])
 for sensor in sensors:
     sensor.destroy()
