@@ -29,8 +29,8 @@ def colliding(repeats, of=10):
     return [run(n, collides=n < repeats) for n in range(of)]
 
 
-def ended(one, reason):
-    return replace(one, end=RunEnd(TICKS, reason))
+def ended(repeat, reason):
+    return replace(repeat, end=RunEnd(TICKS, reason))
 
 
 def words_of(runs):
@@ -133,12 +133,12 @@ def test_the_shift_has_the_standard_error_of_two_means():
 
 
 def test_the_shift_is_over_ticks_that_all_repeats_of_both_have():
-    def cut(one, last, off_m):
-        keep = one.tick <= last
-        values = one.values.copy()
-        values[one.tick == last + 1, 0] += off_m
-        fields = {name: getattr(one, name)[keep] for name in ("tick", "actor", "time_s", "digests")}
-        return replace(one, values=values[keep], **fields)
+    def cut(repeat, last, off_m):
+        keep = repeat.tick <= last
+        values = repeat.values.copy()
+        values[repeat.tick == last + 1, 0] += off_m
+        fields = {name: getattr(repeat, name)[keep] for name in ("tick", "actor", "time_s", "digests")}
+        return replace(repeat, values=values[keep], **fields)
 
     base = cell([run(n) for n in range(3)])
     shorter = cell([cut(run(0), 2, 9.0), run(1, 0.0), run(2, 0.0)])
@@ -309,6 +309,8 @@ def test_a_variant_on_a_scenario_has_the_domain_of_that_scenario():
     still = at_load(0.0, [run(n) for n in range(3)], scenario="calm")
     moved = elsewhere(at_load(0.0, [run(n, 1.0 * n) for n in range(3)], scenario="wild"), cell="wild")
     side = side_of(still, moved, at_load(0.0, [run(n) for n in range(3)], variant="lockstep", scenario="calm"))
-    found = {(one.variant, one.scenario): "nowhere" if one.domain.empty else one.domain.region() for one in side.variants}
+    found = {
+        (shown.variant, shown.scenario): "nowhere" if shown.domain.empty else shown.domain.region() for shown in side.variants
+    }
     assert found["game loop", "wild"] == "nowhere"
     assert found["game loop", "calm"] == "everywhere"
