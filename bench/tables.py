@@ -456,15 +456,15 @@ def paper_script() -> str:
     """The script of the paper's authors, test by test."""
     found = _figures("paper-script")
     rows: Rows = []
-    for one in found["tests"]:
-        crash = ", with a crash" if one["crash"] else ""
-        if "repeats" not in one:
-            rows.append((f"{one['test']}{crash}", "", one["result"], "", ""))
+    for case in found["tests"]:
+        crash = ", with a crash" if case["crash"] else ""
+        if "repeats" not in case:
+            rows.append((f"{case['test']}{crash}", "", case["result"], "", ""))
             continue
-        same = "all the same" if one["distinct"] == 1 else f"{one['distinct']} different"
-        seconds = " and ".join(f"{float(value):g}" for value in one["seconds"])
-        who = one["actors"].replace("0 cars, ", "").replace(", 0 people", "").replace("1 people", "1 person")
-        rows.append((f"{one['test']}{crash}", who, one["result"], f"{seconds} s", f"{one['repeats']}, {same}"))
+        same = "all the same" if case["distinct"] == 1 else f"{case['distinct']} different"
+        seconds = " and ".join(f"{float(value):g}" for value in case["seconds"])
+        who = case["actors"].replace("0 cars, ", "").replace(", 0 people", "").replace("1 people", "1 person")
+        rows.append((f"{case['test']}{crash}", who, case["result"], f"{seconds} s", f"{case['repeats']}, {same}"))
     head = ("test", "in it", "result", "simulated", "repeats in one session, to 1 mm")
     return _markdown(head, rows, f"carla {found['carla']}; {_made('paper-script')}")
 
