@@ -155,6 +155,19 @@ def test_whatever_happened_before_all_left_leaves_no_trace(life):
     assert crash(world)[1] == crash(World())[1]
 
 
+def test_a_new_world_has_the_scenery_that_was_there_and_no_other():
+    world = World()
+    world.add_box("wall", Pose(10.0), (1.0, 10.0, 5.0))
+    world.add_box("gate", Pose(20.0), (1.0, 10.0, 5.0))
+    world.show_scenery(frozenset({"wall"}), on=False)
+    for _ in range(2):
+        world.destroy(world.spawn("vehicle.audi.tt", Pose(-30.0, 0.0, 0.1)))
+        assert world.cast_ray(Vector(0.0, 0.0, 1.0), Vector(1.0, 0.0, 0.0), 100.0) == (19.5, "gate")
+    world.show_scenery(frozenset({"wall"}), on=True)
+    world.spawn("vehicle.audi.tt", Pose(-30.0, 0.0, 0.1))
+    assert world.cast_ray(Vector(0.0, 0.0, 1.0), Vector(1.0, 0.0, 0.0), 100.0) == (9.5, "wall")
+
+
 def test_ids_rise_and_are_never_reused():
     world = World()
     first = world.spawn("static.prop.barrel", Pose())
