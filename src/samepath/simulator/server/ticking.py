@@ -272,33 +272,33 @@ def _write_vehicles(episode: Episode) -> None:
     rows, table = roll.rows, episode.actors.states.rows
     table["gear"][rows] = episode.world.gears(roll.ids)
     motion = table["motion"][rows].astype(np.float64)
-    standing = (np.hypot(motion[:, 6], motion[:, 7]) < _STANDING_MPS) & (np.abs(motion[:, 8]) < _SAGGING_MPS)
+    speed_mps = np.hypot(motion[:, 6], motion[:, 7])
+    standing = (speed_mps < _STANDING_MPS) & (np.abs(motion[:, 8]) < _SAGGING_MPS)
     if standing.any():
-        motion[standing, 6:9] = 0.0
+        motion[standing, 6:9] = speed_mps[standing] = 0.0
         table["motion"][rows] = motion
     for entry, (x_m, y_m) in zip(vehicles, motion[:, :2].tolist(), strict=True):
         before_x, before_y = entry.looked_up_at
         if abs(x_m - before_x) + abs(y_m - before_y) >= _LOOK_UP_EVERY_M:
             _look_up_limit(episode, entry, x_m, y_m)
-    table["speed_limit"][rows] = [entry.speed_limit_kmh for entry in vehicles]
+            table["speed_limit"][episode.actors.row(entry.id)] = entry.speed_limit_kmh
     served = episode.map
     if not served.signals.lights and served.stop_signs is None:
         table["light_state"][rows] = int(TrafficLightState.GREEN)
         return
-    speed_mps = np.hypot(motion[:, 6], motion[:, 7])
     where = (motion[:, 0], motion[:, 1], motion[:, 4], roll.half_m, speed_mps)
-    lights = served.stop_lines.lights_ahead(*where).tolist()
-    for entry, light in zip(vehicles, lights, strict=True):
-        entry.light_number = light
-    shown = [int(episode.signals.shows(light) if light >= 0 else TrafficLightState.GREEN) for light in lights]
+    lights = served.stop_lines.lights_ahead(*where)
+    shown, light_ids = np.full(len(vehicles), int(TrafficLightState.GREEN), np.uint8), np.zeros(len(vehicles), np.uint32)
     if served.stop_signs is not None:
         # At a stop sign CARLA reports red and no light: its traffic manager then lets one vehicle after the other go.
-        stopped = served.stop_signs.lights_ahead(*where).tolist()
-        red = int(TrafficLightState.RED)
-        shown = [red if light < 0 <= sign else state for light, sign, state in zip(lights, stopped, shown, strict=True)]
-    table["at_light"][rows] = [light >= 0 for light in lights]
+        shown[served.stop_signs.lights_ahead(*where) >= 0] = int(TrafficLightState.RED)
+    for index, (entry, light) in enumerate(zip(vehicles, lights.tolist(), strict=True)):
+        entry.light_number = light
+        if light >= 0:
+            shown[index], light_ids[index] = int(episode.signals.shows(light)), roll.lights.get(light, 0)
+    table["at_light"][rows] = lights >= 0
     table["light_state"][rows] = shown
-    table["light_id"][rows] = [roll.lights.get(light, 0) for light in lights]
+    table["light_id"][rows] = light_ids
 
 
 def _look_up_limit(episode: Episode, entry: VehicleEntry, x_m: float, y_m: float) -> None:

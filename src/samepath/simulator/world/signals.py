@@ -8,6 +8,7 @@ end of a turn keeps the junction clear. All lights of a controller change togeth
 known by their place in the plan, which is their order in the file: ids of actors differ from episode to episode, places do not.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -42,6 +43,7 @@ NEAR_M: Final = 3.0
 
 # A front that is further over the line than this has left the light behind.
 OVER_LINE_M: Final = 0.5
+_MARGIN_M: Final = 0.1  # far more than sums of coordinates are rounded by
 _ALONG_DEG: Final = 45.0
 
 
@@ -401,11 +403,10 @@ class StopLines:
 
     def __init__(self, lights: Sequence[TrafficLight | PrioritySign]) -> None:
         stops = [(number, stop) for number, light in enumerate(lights) for stop in light.stops]
-        self._light = np.array([number for number, _ in stops], np.int64)
-        self._x_m, self._y_m, self._forward_x, self._forward_y, self._yaw_deg, self._half_m = (
-            np.array([[getattr(stop, name) for _, stop in stops]], np.float64)
-            for name in ("x_m", "y_m", "forward_x", "forward_y", "yaw_deg", "half_width_m")
-        )
+        self._stops = stops
+        self._x_m = np.array([[stop.x_m for _, stop in stops]], np.float64)
+        self._y_m = np.array([[stop.y_m for _, stop in stops]], np.float64)
+        self._widest_m = max((stop.half_width_m for _, stop in stops), default=0.0)
 
     def lights_ahead(
         self,
@@ -421,17 +422,23 @@ class StopLines:
         brake comfortably. (CARLA has boxes of 3 m there, too short to stop in from 50 km/h with road tyres.)
         """
         found = np.full(len(x_m), -1, np.int64)
-        if not len(self._light) or not len(x_m):
+        if not self._stops or not len(x_m):
             return found
-        dx, dy = self._x_m - x_m[:, None], self._y_m - y_m[:, None]
-        ahead_m = dx * self._forward_x + dy * self._forward_y - half_length_m[:, None]
-        aside_m = np.abs(dx * self._forward_y - dy * self._forward_x)
-        reach_m = np.maximum(NEAR_M, speed_mps * speed_mps / (2.0 * COMFORTABLE_BRAKE_MPS2))[:, None]
-        here = (ahead_m >= -OVER_LINE_M) & (ahead_m <= reach_m) & (aside_m < self._half_m)
-        # Few are near any line: which way they look is asked of those alone, a remainder takes longer than all of the above.
+        reach_m = np.maximum(NEAR_M, speed_mps * speed_mps / (2.0 * COMFORTABLE_BRAKE_MPS2))
+        # Few are near any line. Who has one in a square around, as wide as it may matter, is looked at closely.
+        square_m = (reach_m + half_length_m + (self._widest_m + _MARGIN_M))[:, None]
+        near = np.abs(self._x_m - x_m[:, None]) <= square_m
+        near &= np.abs(self._y_m - y_m[:, None]) <= square_m
         best_m: dict[int, float] = {}
-        for vehicle, stop in zip(*(places.tolist() for places in here.nonzero()), strict=True):
-            turned_deg = abs((float(yaw_deg[vehicle]) - float(self._yaw_deg[0, stop]) + 180.0) % 360.0 - 180.0)
-            if turned_deg < _ALONG_DEG and ahead_m[vehicle, stop] < best_m.get(vehicle, np.inf):
-                best_m[vehicle], found[vehicle] = float(ahead_m[vehicle, stop]), self._light[stop]
+        for vehicle, index in zip(*(places.tolist() for places in near.nonzero()), strict=True):
+            light, stop = self._stops[index]
+            dx, dy = stop.x_m - float(x_m[vehicle]), stop.y_m - float(y_m[vehicle])
+            ahead_m = dx * stop.forward_x + dy * stop.forward_y - float(half_length_m[vehicle])
+            if not -OVER_LINE_M <= ahead_m <= reach_m[vehicle]:
+                continue
+            if abs(dx * stop.forward_y - dy * stop.forward_x) >= stop.half_width_m:
+                continue
+            turned_deg = abs((float(yaw_deg[vehicle]) - stop.yaw_deg + 180.0) % 360.0 - 180.0)
+            if turned_deg < _ALONG_DEG and ahead_m < best_m.get(vehicle, math.inf):
+                best_m[vehicle], found[vehicle] = ahead_m, light
         return found
