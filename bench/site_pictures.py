@@ -1,7 +1,7 @@
 """Pictures of the docs' own site, as people see it: ``python -m bench.site_pictures`` writes ``docs/site-*.png``.
 
-Not a benchmark: what is looked at before a release, wide, narrow and dark, by the browser that the tests use.
-``--printed`` writes ``build/start.pdf``, as a printer gets it.
+Not a benchmark: what is looked at before a release, wide, narrow, dark and printed, by the browser that the tests
+use. ``--pdf`` also writes ``build/start.pdf``, as a printer gets it.
 """
 
 import os
@@ -16,6 +16,7 @@ LOOKS = {
     "site-wide": ("tutorials/own-simulator", {"width": 1280, "height": 760}),
     "site-narrow": ("start", {"width": 390, "height": 760}),
     "site-dark": ("promises", {"width": 1280, "height": 760, "dark": True}),
+    "site-printed": ("start", {"width": 718, "height": 1047}),
 }
 
 
@@ -29,10 +30,12 @@ def main() -> int:
         with chromium() as open_page:
             for name, (page, how) in LOOKS.items():
                 seen = open_page((Path(place) / f"{page}.html").as_uri(), wait=False, **how)
+                if name.endswith("printed"):
+                    seen.emulate_media(media="print")
                 seen.screenshot(path=ROOT / "docs" / f"{name}.png")
                 print(f"docs/{name}.png")
                 seen.close()
-            if "--printed" in sys.argv:
+            if "--pdf" in sys.argv:
                 seen = open_page((Path(place) / "start.html").as_uri(), wait=False)
                 seen.pdf(path=ROOT / "build" / "start.pdf", format="A4")
     return 0

@@ -1,11 +1,13 @@
-"""The viewer's pictures in the docs, made of real runs: ``python -m bench.view_pictures`` writes them to ``docs/``.
+"""The pictures of viewer and report in the docs, made of real runs: ``python -m bench.view_pictures`` writes them to ``docs/``.
 
-They show a study of the demo's kind and a running server, in Chromium, as a reader would see them. The runs are new each time,
-and so are the pictures: game loops part elsewhere at every run.
+They show a study of the demo's kind and a running server, in Chromium, as a reader would see them, and on paper as a printer
+would get it. The runs are new each time, and so are the pictures: game loops part elsewhere at every run. ``live``,
+``recorded`` and ``reports`` as arguments make only those.
 """
 
 import io
 import shutil
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +30,8 @@ DOCS: Final = ROOT / "docs"
 FRAMES: Final = 36
 GIF_PX: Final = (640, 400)
 COLOURS: Final = 255
+# A sheet of A4 without its margins of 1 cm, as a browser lays it out: 96 pixels to the inch.
+A4_PX: Final = (718, 1047)
 MONITORS: Final = {
     "monitors": [
         {"name": "keeps clear", "kind": "ttc", "of": "ego", "to": "others", "at_least": "1.5 s"},
@@ -49,7 +53,9 @@ def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
     return Image.fromarray(often[None].astype(np.uint8)).quantize(COLOURS, Image.Quantize.MEDIANCUT)
 
 
-def _still(page: Any, name: str) -> None:  # noqa: ANN401 - playwright's
+def _still(page: Any, name: str, *, printed: bool = False) -> None:  # noqa: ANN401 - playwright's
+    if printed:
+        page.emulate_media(media="print")
     settle(page)
     page.wait_for_timeout(1500)  # when all rests it is drawn once more, with smooth edges
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
@@ -89,8 +95,7 @@ _SEEK: Final = """share => {
 
 def recorded(open_page: Any, folder: Path) -> None:  # noqa: ANN401 - playwright's
     """Two worlds and one test."""
-    found = demo(folder, progress=False)
-    server = view(found.folder, monitors=MONITORS, progress=False).serve()
+    server = view(folder, monitors=MONITORS, progress=False).serve()
     server.start()
     try:
         page = open_page(f"{server.url}#cell=1&tick=290")
@@ -114,11 +119,26 @@ def recorded(open_page: Any, folder: Path) -> None:  # noqa: ANN401 - playwright
         page = open_page(f"{server.url}#cell=1&tick=100", width=1000, height=760)
         _moving(page, "parting.gif")
         page.close()
+        page = open_page(f"{server.url}#cell=1&tick=290", width=A4_PX[0], height=A4_PX[1])
+        _still(page, "view-printed.png", printed=True)
+        page.close()
     finally:
         server.stop()
-    page = open_page((found.folder / "report.html").resolve().as_uri(), wait=False, width=1100, height=1000)
-    _still(page, "report-opening.png")
-    page.close()
+
+
+def reports(open_page: Any, folder: Path) -> None:  # noqa: ANN401 - playwright's
+    """The first screen of the report of the same, wide, narrow, dark and on paper."""
+    address = (folder / "report.html").resolve().as_uri()
+    looks = {
+        "report-opening.png": {"width": 1100, "height": 1000},
+        "report-narrow.png": {"width": 390, "height": 900},
+        "report-dark.png": {"width": 1100, "height": 1000, "dark": True},
+        "report-printed.png": {"width": A4_PX[0], "height": A4_PX[1]},
+    }
+    for name, look in looks.items():
+        page = open_page(address, wait=False, **look)
+        _still(page, name, printed="printed" in name)
+        page.close()
 
 
 def live(open_page: Any) -> None:  # noqa: ANN401 - playwright's
@@ -165,11 +185,18 @@ def live(open_page: Any) -> None:  # noqa: ANN401 - playwright's
 
 
 def main() -> None:
-    """Make all of them."""
+    """Make all of them, or those that were asked for."""
+    asked = set(sys.argv[1:]) or {"live", "recorded", "reports"}
     with TemporaryDirectory() as made, chromium() as open_page:
-        live(open_page)
-        recorded(open_page, Path(made) / "demo")
-        shutil.rmtree(Path(made) / "demo", ignore_errors=True)
+        if "live" in asked:
+            live(open_page)
+        if asked & {"recorded", "reports"}:
+            folder = demo(Path(made) / "demo", progress=False).folder
+            if "recorded" in asked:
+                recorded(open_page, folder)
+            if "reports" in asked:
+                reports(open_page, folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
