@@ -113,6 +113,8 @@ def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: floa
     varying = [cell for cell in cells if len(cell.outcomes) > 1]
     count = f"{repeats} repeats of {len(cells)} cell{'s' if len(cells) > 1 else ''}"
     below = f"true rate of divergence below {100 * clopper_pearson(0, repeats, confidence)[1]:.3g} %"
+    # The plainest evidence first: paths, then what sensors saw, then cells that only the host tells apart. Where there is none
+    # of these, equal logs say no more than they can show: rounded ones do not make a yes.
     if varying:
         short = "no"
         far = max(varying, key=lambda cell: cell.summary.max_deviation_m or 0.0)
