@@ -92,7 +92,9 @@ def test_every_command_is_one_that_the_program_takes():
                 except Exception as error:
                     raise AssertionError(f"{said}: {error!r}") from error
                 page = (ROOT / block.page).read_text("utf-8")
-                for name in [one.partition("=")[0] for one in given.get("setting") or ()] if words[1] == "conformance" else ():
+                for name in (
+                    [setting.partition("=")[0] for setting in given.get("setting") or ()] if words[1] == "conformance" else ()
+                ):
                     assert re.search(rf'[`"]{name}[`":]|{name}: ', page), f"{said}: the page tells of no setting {name}"
                 study = given.get("study") if words[1] == "study" else None
                 named = study is None or study in built_in_studies() or study.endswith(".yaml")
@@ -113,10 +115,12 @@ def test_every_command_is_one_that_the_program_takes():
 def test_every_command_in_a_sentence_has_options_that_there_are():
     for path in PAGES:
         text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-        spoken = [" ".join(one.split()) for one in re.findall(r"`(samepath [a-z]+[^`]*)`", text)]
-        lines = [one for one in spoken if one.split()[1] in VERBS and one.split()[1] != "carla"]
+        spoken = [" ".join(command.split()) for command in re.findall(r"`(samepath [a-z]+[^`]*)`", text)]
+        lines = [command for command in spoken if command.split()[1] in VERBS and command.split()[1] != "carla"]
         # "cluster start/node" is a way to speak of two; with options a sentence names one.
-        assert_commands_exist([one.replace("'", "").replace("[", "").replace("]", "") for one in lines if " --" in one])
+        assert_commands_exist(
+            [command.replace("'", "").replace("[", "").replace("]", "") for command in lines if " --" in command]
+        )
 
 
 def names_in(tree):
@@ -372,7 +376,7 @@ def test_commands_about_logs_and_monitors_run(quick, tmp_path):
 
 
 def test_the_search_of_the_page_finds_its_border(quick, tmp_path):
-    (text,) = [one for one in page_blocks("monitors", "console") if "samepath search" in one]
+    (text,) = [block for block in page_blocks("monitors", "console") if "samepath search" in block]
     ((command, output),) = steps(text)
     done = quick(*shlex.split(command)[1:], cwd=tmp_path)
     for line in output.splitlines():
@@ -420,4 +424,4 @@ def test_the_status_of_a_cluster_looks_as_the_page_shows_it():
     for beginning in ("desynchronised", "tick time", "frames ", "commands "):
         line = next(line for line in shown.splitlines() if line.startswith(beginning))
         assert [word for word in shape(line).split()[:3] if word != "#"][:1] == beginning.split()[:1]
-        assert any(one.startswith(beginning) for one in printed.splitlines()), beginning
+        assert any(printed_line.startswith(beginning) for printed_line in printed.splitlines()), beginning
