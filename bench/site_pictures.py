@@ -8,6 +8,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from bench.tools import ROOT
@@ -20,6 +25,25 @@ LOOKS = {
 }
 
 
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    """Serve the site on loopback: without a server the theme hides its search."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 def main() -> int:
     """Build the site, look at it, keep the pictures."""
     from tests.support.chromium import chromium
@@ -27,17 +51,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", place]
         subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
-        with chromium() as open_page:
+        with _served(Path(place)) as address, chromium() as open_page:
             for name, (page, how) in LOOKS.items():
-                seen = open_page((Path(place) / f"{page}.html").as_uri(), wait=False, **how)
+                seen = open_page(f"{address}/{page}.html", wait=False, **how)
+                seen.wait_for_selector(".md-search__input", state="attached")
                 if name.endswith("printed"):
                     seen.emulate_media(media="print")
                 seen.screenshot(path=ROOT / "docs" / f"{name}.png")
                 print(f"docs/{name}.png")
                 seen.close()
             if "--pdf" in sys.argv:
-                seen = open_page((Path(place) / "start.html").as_uri(), wait=False)
-                seen.pdf(path=ROOT / "build" / "start.pdf", format="A4")
+                seen = open_page(f"{address}/start.html", wait=False)
+                seen.pdf(path=ROOT / "build" / "start.pdf", format="A4", prefer_css_page_size=True)
     return 0
 
 

@@ -146,7 +146,8 @@ def live(open_page: Any) -> None:  # noqa: ANN401 - playwright's
     with served(map_name="town") as server, RawClient(server) as client:
         client.ask("set_episode_settings", write_settings(Settings(synchronous_mode=True, fixed_delta_seconds=0.05)))
         points = client.value("get_map_info")[1]
-        cars = [client.value("spawn_actor", [0, "vehicle.audi.tt", []], point)[0] for point in points[:24:2]]
+        kinds = [described("vehicle.audi.tt", role_name="hero"), *[[0, "vehicle.audi.tt", []]] * 11]
+        cars = [client.value("spawn_actor", kind, point)[0] for kind, point in zip(kinds, points[:24:2], strict=True)]
         for car in cars:
             client.ask("apply_control_to_vehicle", car, [0.35, 0.0, 0.0, False, False, False, 0])
         camera = client.value(
@@ -171,9 +172,6 @@ def live(open_page: Any) -> None:  # noqa: ANN401 - playwright's
                 driver.start()
                 page = open_page(page_server.url)
                 page.keyboard.press("3")
-                page.keyboard.press("a")
-                for _ in range(4):
-                    page.keyboard.press("+")
                 page.wait_for_selector("#sensors img[src]", timeout=120_000)
                 _still(page, "view-live.png")
                 over.set()

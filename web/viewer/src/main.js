@@ -247,7 +247,9 @@ function lookAt(place, tall) {
   flatCamera.position.set(place.x, place.y, 500);
   flatCamera.zoom = 100 / tall;
   solidControls.target.copy(place);
-  solidCamera.position.set(place.x - tall * 0.36, place.y - tall * 0.54, place.z + tall * 0.46);
+  // From aslant what is shown is wider than from above: where there is little room beside it, from farther away.
+  const { width, height } = part(0), back = width < height ? tall * 1.4 : tall;
+  solidCamera.position.set(place.x - back * 0.36, place.y - back * 0.54, place.z + back * 0.46);
   lastFollow = null;
   useControls();
   stale();
