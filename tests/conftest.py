@@ -1,7 +1,10 @@
 """Shared helpers: small traces made by hand, so that every expected number can be checked on paper."""
 
+import gc
+import json
 import os
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +16,14 @@ from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import Header, Repeat
 from tests.support.namespaces import NO_NAMESPACES
+
+# Where Python is told to write no bytecode (images of containers tell it that), each of the hundreds of processes that tests
+# start would compile the package again: 0.4 s for a server, and 10 s for every process that collects tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# pytest rewrites the asserts of a package that brings a plugin, as ours does: 480 modules of it, which have none.
+for finder in sys.meta_path:
+    getattr(finder, "_must_rewrite", set()).discard("samepath")
 
 # Property tests repeat themselves too: the same examples on every run. HYPOTHESIS_PROFILE=explore looks for new ones.
 # None has a deadline: how long an example takes is the machine's affair.
@@ -93,6 +104,16 @@ def pytest_ignore_collect(collection_path, config):
     return bool(set(_tiers(collection_path)) & set(re.findall(r"not (\w+)", asked))) or None
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Do not look for garbage among thousands of tests: 4 s in every process while they are collected, and again later."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
+
+
 def pytest_collection_modifyitems(config, items):
     """Mark what belongs to a tier. Processes that share tests begin with the long ones, so that none is left for the end."""
     gone = [inside for places in TIERS.values() for inside in places if not (HERE / inside).exists()]
@@ -101,7 +122,8 @@ def pytest_collection_modifyitems(config, items):
         for tier in _tiers(item.path):
             item.add_marker(tier)
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: _turn(item.path))
+        seconds = json.loads(DURATIONS.read_text("utf-8"))["cpu_s"]
+        items.sort(key=lambda item: _turn(item.path, seconds.get(_scope(item.path, item.nodeid), 0.0)))
 
 
 @cache
@@ -111,15 +133,14 @@ def _tiers(module: Path) -> tuple[str, ...]:
     return tuple(tier for tier, places in TIERS.items() if any(place.is_relative_to(inside) for inside in places))
 
 
-@cache
-def _turn(module: Path) -> int:
+def _turn(module: Path, seconds: float) -> tuple[int, float]:
     """Return when a module's tests are given out: the long ones first, so that the end is not one process with a long one."""
     place = module.relative_to(HERE)
     if place == Path(COMPILED[0]) or _group(module):
-        return 0
+        return 0, 0.0
     if any(place.is_relative_to(inside) for inside in COMPILED):
-        return 2
-    return 1 if _tiers(module) else 3
+        return 2, -seconds
+    return (1, -seconds) if seconds or _tiers(module) else (3, 0.0)
 
 
 @cache
@@ -160,6 +181,10 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["cpu_s"] = CPU_S
+    elif session.config.option.write_durations:
+        _write_durations(CPU_S)
     if SKIPPED and not hasattr(session.config, "workerinput") and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -170,6 +195,51 @@ def together(module: Path) -> str | None:
     place = module.relative_to(HERE)
     shares = 'scope="module"' in module.read_text("utf-8") or any(place.is_relative_to(folder) for folder in COMPILED)
     return _group(module) or (str(place) if shares else None)
+
+
+def _scope(module: Path, nodeid: str) -> str:
+    """The name of what one process runs without a break: a group, a module, or a test."""
+    return together(module) or nodeid
+
+
+# How long scopes take, for _turn. ``make test`` with --write-durations makes the list anew; so does a part of the tests, for
+# its part. In seconds of processors, of the test's process and of those that it started: other work on the machine does not
+# change them. Scopes below a second come last in any order.
+DURATIONS = HERE / "durations.json"
+SHORTEST_S = 1.0
+CPU_S: dict[str, float] = {}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--write-durations", action="store_true", help="note how long tests take, so that long ones come first")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    before = os.times()
+    result = yield
+    after = os.times()
+    scope = _scope(item.path, item.nodeid)
+    CPU_S[scope] = CPU_S.get(scope, 0.0) + sum(after[:4]) - sum(before[:4])
+    return result
+
+
+def _write_durations(seconds: dict[str, float]) -> None:
+    """Replace what is known of the scopes that were run. Of those that are gone nothing is kept."""
+    known = json.loads(DURATIONS.read_text("utf-8"))
+    kept = {name: value for name, value in known["cpu_s"].items() if name not in seconds and _is_there(name)}
+    long = {name: round(value, 1) for name, value in seconds.items() if value >= SHORTEST_S}
+    DURATIONS.write_text(json.dumps({"cpu_s": dict(sorted({**kept, **long}.items()))}, indent=1) + "\n", "utf-8")
+
+
+def _is_there(scope: str) -> bool:
+    return scope in TOGETHER or any((base / scope.partition("::")[0]).is_file() for base in (HERE, HERE.parent))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    for scope, value in getattr(node, "workeroutput", {}).get("cpu_s", {}).items():
+        CPU_S[scope] = CPU_S.get(scope, 0.0) + value
 
 
 @pytest.hookimpl(optionalhook=True)

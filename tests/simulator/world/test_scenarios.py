@@ -71,8 +71,9 @@ def test_there_are_twenty_six():
 def test_repeats_have_the_pinned_digest(name):
     """The digests are pinned: a change of any bit of any state or event needs a reason in golden.json."""
     with registry.create("samepath") as simulator:
-        # Those of the paper twenty times; the same two actors in other places or of other types, three times each.
-        many = 3 if name.startswith(("far-", "meet-")) else 20
+        # Those of the paper eight times in this process, which may remember; the same two actors in other places or of other
+        # types three times each. Every one a thousand times, in processes of their own: ``python -m bench repeats``.
+        many = 3 if name.startswith(("far-", "meet-")) else 8
         digests = {conformance.run_once(simulator, name, number).digest for number in range(many)}
     assert digests == {GOLDEN["digests"][name]}
 
