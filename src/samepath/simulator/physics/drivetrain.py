@@ -3,7 +3,6 @@
 A wheel is a ray with a spring and a damper (Rapier's ray-cast vehicle): it feels only what never moves.
 """
 
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import rapier3d
@@ -47,11 +46,13 @@ class DriveForces(NamedTuple):
 def engine_torque_nm(engine: Engine, rpm: float) -> float:
     """Interpolate the torque curve; nothing beyond its last point."""
     curve = engine.torque_curve
-    if rpm <= curve[0][0]:
-        return curve[0][1]
-    for (rpm_a, torque_a), (rpm_b, torque_b) in pairwise(curve):
+    rpm_a, torque_a = curve[0]
+    if rpm <= rpm_a:
+        return torque_a
+    for rpm_b, torque_b in curve:
         if rpm <= rpm_b:
             return torque_a + (torque_b - torque_a) * (rpm - rpm_a) / (rpm_b - rpm_a)
+        rpm_a, torque_a = rpm_b, torque_b
     return 0.0
 
 
@@ -181,12 +182,16 @@ def wheel_places_m(kind: VehicleType) -> tuple[tuple[float, float], ...]:
 def steering_left(kind: VehicleType, speed_mps: float) -> float:
     """The part of the steering that is left at a speed."""
     curve = kind.steering_curve
-    if not curve or speed_mps <= curve[0][0]:
-        return curve[0][1] if curve else 1.0
-    for (slow_mps, slow), (fast_mps, fast) in pairwise(curve):
+    if not curve:
+        return 1.0
+    slow_mps, slow = curve[0]
+    if speed_mps <= slow_mps:
+        return slow
+    for fast_mps, fast in curve:
         if speed_mps <= fast_mps:
             return slow + (fast - slow) * (speed_mps - slow_mps) / (fast_mps - slow_mps)
-    return curve[-1][1]
+        slow_mps, slow = fast_mps, fast
+    return slow
 
 
 def apply_forces(

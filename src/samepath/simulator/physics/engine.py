@@ -14,7 +14,7 @@ import numpy as np
 import rapier3d
 from numpy.typing import NDArray
 
-from samepath.core.catalogue import ActorType, VehicleType, WalkerType
+from samepath.core.catalogue import ActorType, PropType, VehicleType, WalkerType
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Collision, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import atan2, to_degrees
@@ -30,6 +30,7 @@ from samepath.simulator.physics.actors import (
 )
 from samepath.simulator.physics.drivetrain import GRAVITY_MPS2, apply_forces, drive
 from samepath.simulator.physics.frames import Triple, forward_of, mirrored, mirrored_spin, quaternion_of
+from samepath.simulator.physics.ground import gathered
 
 # Tags of colliders (Rapier's user data): an actor's id, 0 for the ground, or scenery by its number beyond this bit, which
 # is far above any id of an actor (CARLA's have 32 bits).
@@ -46,12 +47,19 @@ _JUMP_MPS: Final = 4.2
 _STANDS_MPS: Final = 0.05
 # From so many bodies on, a pool of one thread takes the steps; measured, see ``Physics._choose_threads``.
 _MANY_BODIES: Final = 200
+# From so many vehicles on, the scenery is made one mesh for their wheels: it takes 20 ms in ``town``, which eight vehicles have
+# back in 25 s of their time.
+_MANY_VEHICLES: Final = 8
 
 
 # Rapier gives a rotation as x, y, z, w; in our frame y has the other sign, and of a spin x and z have.
 _RAPIER_ORDER: Final = [0, 1, 2, 6, 3, 4, 5, 7, 8, 9, 10, 11, 12]
 _TO_OUR_FRAME: Final = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
 _NO_PEDALS: Final = VehicleCommand()
+
+
+# Where the rays of wheels look: bodies, colliders, and the tree of these.
+_Felt = tuple[rapier3d.RigidBodySet, rapier3d.ColliderSet, rapier3d.QueryPipeline]
 
 
 class _Moving(NamedTuple):
@@ -101,6 +109,7 @@ class Physics:
         self._rigids: dict[int, rapier3d.RigidBody] = {}  # Rapier's side of each: a view that stays until the body is removed
         self._scenery: list[str] = []  # names behind the tags of what never moves
         self.grip = 1.0
+        self._ground: rapier3d.PhysicsWorld | None = None
         self._prepare()
 
     def _prepare(self) -> None:
@@ -113,7 +122,7 @@ class Physics:
         self._events = cast(Any, rapier3d.ChannelEventCollector())
         self._world.event_handler = self._events
         self._fixed_only = rapier3d.QueryFilter.only_fixed()
-        self._parts = (self._world.rigid_bodies, self._world.colliders, self._world.query_pipeline)
+        self._felt: _Felt | None = None  # by wheels; None: to be found anew, since somebody came or went, or scenery did
         rigid_bodies = self._world.rigid_bodies
         self._rigids = {number: rigid_bodies[body.handle] for number, body in self._bodies.items()}
         self._moving: _Moving | None = None  # None: to be found anew, since somebody came, went, fell or was held
@@ -150,7 +159,7 @@ class Physics:
         )
         self._bodies[actor_id] = ActorBody(kind, handle)
         self._rigids[actor_id] = self._world.rigid_bodies[handle]
-        self._moving = None
+        self._moving = self._felt = None
         if isinstance(kind, VehicleType):
             self._bodies[actor_id].fit(None, self.grip)
         self._choose_threads()
@@ -176,7 +185,7 @@ class Physics:
         """Take an actor's body out of the world."""
         self._world.remove_body(self._bodies.pop(actor_id).handle)
         del self._rigids[actor_id]
-        self._moving = None
+        self._moving = self._felt = None
         self._tags = {}
         self._refresh_queries()
 
@@ -223,12 +232,12 @@ class Physics:
             if body.torque_nm != NOTHING:
                 rigid.add_torque(body.torque_nm)
         contacts = ContactSum(self._events, self._world.colliders, self._tags)
-        world, parts = self._world, self._parts
+        world, felt = self._world, self._felt or self._find_felt()
         world.integration_parameters.dt = dt
         for _ in range(count):
             # Wheels first: the forces of their springs belong to the step that follows.
             for vehicle in vehicles:
-                vehicle.update_vehicle(dt, *parts, self._fixed_only)
+                vehicle.update_vehicle(dt, *felt, self._fixed_only)
             # In every substep, since contacts of the one before have changed it.
             for body, rigid in walkers:
                 _walk(body, rigid)
@@ -247,6 +256,17 @@ class Physics:
                 rigid.reset_torques()
                 body.torque_nm = NOTHING
         return [self._collision(pair, impulse_ns) for pair, impulse_ns in contacts.totals()]
+
+    def _find_felt(self) -> "_Felt":
+        """What wheels feel: the scenery as one mesh, unless vehicles are few, or there are props that never move as well."""
+        world, bodies = self._world, self._bodies.values()
+        self._felt = (world.rigid_bodies, world.colliders, world.query_pipeline)
+        has_fixed_props = any(isinstance(body.kind, PropType) and not body.kind.mass_kg for body in bodies)
+        if not has_fixed_props and sum(body.vehicle is not None for body in bodies) >= _MANY_VEHICLES:
+            ground = self._ground = self._ground or gathered(world.colliders)
+            queries = rapier3d.QueryPipeline(ground.broad_phase, ground.narrow_phase, world.rigid_bodies, ground.colliders)
+            self._felt = (world.rigid_bodies, ground.colliders, queries)
+        return self._felt
 
     def _find_moving(self) -> "_Moving":
         # In the order of ``_bodies``, that of ids unless a scenario chose otherwise before its first tick: no set, no order of
@@ -459,6 +479,7 @@ class Physics:
             self._scenery.append(name)
             tag = SCENERY_BIT + len(self._scenery) - 1
         self._world.add_collider(collider.user_data(tag))
+        self._ground = self._felt = None
         self._refresh_queries()
 
     def show_scenery(self, names: frozenset[str], *, on: bool) -> None:
@@ -468,6 +489,7 @@ class Physics:
             collider = self._world.colliders[handle]
             if int(collider.user_data) in tags:
                 collider.is_enabled = on
+        self._ground = self._felt = None
         # Queries forget what is disabled only when contacts are looked for again.
         self._world.detect_collisions()
 
@@ -559,6 +581,7 @@ class Physics:
         physics._world = rapier3d.PhysicsWorld.restore(blobs[0])
         physics._scenery = list(data["scenery"])
         physics.grip = data.get("grip", 1.0)  # snapshots of before have none
+        physics._ground = None
         physics._bodies = {body["id"]: ActorBody.from_data(body, blobs) for body in data["bodies"]}
         physics._prepare()
         return physics
