@@ -452,6 +452,16 @@ def scenario_runner_repeats() -> str:
     return _markdown(("route", "runs", "verdicts", "compared"), rows, _made("scenario-runner-repeats"))
 
 
+def scenario_runner() -> str:
+    """ScenarioRunner's own configurations."""
+    rows: Rows = []
+    for name, one in _figures("scenario-runner")["configurations"].items():
+        told = {"judged": one["why"], "played": one["why"], "not run": f"not run: {one['why']}"}
+        result = told.get(one["result"], f"{one['result']}: `{one['why']}`")
+        rows.append((f"`{name}`", result, one.get("failed", "") or "-", f"{one['game_s']} s" if one.get("game_s") else "-"))
+    return _markdown(("configuration", "verdict", "criteria that failed", "played"), rows, _made("scenario-runner"))
+
+
 def paper_script() -> str:
     """The script of the paper's authors, test by test."""
     found = _figures("paper-script")
@@ -511,6 +521,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         replays,
         towns,
         leaderboard,
+        scenario_runner,
         scenario_runner_repeats,
         paper_script,
         view,
