@@ -20,7 +20,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.simulator.server.server import ServerSettings
 
-LONGEST_S = 90.0
+LONGEST_S = 300.0
 
 
 def samepath(folder, *words):

@@ -15,7 +15,7 @@ from samepath.cluster.link.wire import LinkLimits, LinkLostError
 from samepath.cluster.records import Member, NodeMessage
 from samepath.core.clock import SYSTEM_CLOCK
 
-LONGEST_S = 30.0
+LONGEST_S = 120.0
 
 
 def member(number, membership):

@@ -30,7 +30,7 @@ from samepath.instrument.traces.store import StoredCell
 from tests.support import ROOT, SUPPORT
 from tests.support.plans import cell, marked_processes, plan
 
-LONGEST_S = 60.0
+LONGEST_S = 300.0
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (samepath[ray])")
 
 # Both hosts wait at the third repeat of their first cell until the gate is open; «noisy» is left for whoever is free.

@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import shutil
+import sys
 from collections import Counter
 from contextlib import contextmanager
 
@@ -242,11 +243,13 @@ def test_damage_in_the_middle_loses_what_came_after_and_says_so(tmp_path, whole)
 def disk_of(size):
     """No file may grow beyond a size."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    sys.dont_write_bytecode = True  # half a module's would be kept
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = False
 
 
 def test_a_full_disk_ends_the_journal_with_one_line_and_the_server_goes_on(tmp_path, whole):
