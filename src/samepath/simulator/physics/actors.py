@@ -113,7 +113,8 @@ class ActorBody:
     """An actor's body. Mutable: owned by the engine alone.
 
     ``friction`` None leaves every wheel its own, of which ``grip`` is the part that a wet road leaves. ``torque_nm`` is in
-    Rapier's frame; both pushes last for the next tick. ``told`` is what the wheels know already; a snapshot has no need of it.
+    Rapier's frame; both pushes last for the next tick. ``told`` is what the wheels know already, and
+    ``tyre_friction`` follows from the rest, for all wheels taken together; a snapshot has no need of them.
     """
 
     kind: ActorType
@@ -129,13 +130,16 @@ class ActorBody:
     simulated: bool = True
     weight: float = 1.0
     told: WheelOrders | None = None
+    tyre_friction: float = 0.0
 
-    @property
-    def tyre_friction(self) -> float:
-        """The friction of the tyres, all wheels taken together."""
+    def __post_init__(self) -> None:
+        self._set_tyre_friction()
+
+    def _set_tyre_friction(self) -> None:
         if self.friction is not None:
-            return self.friction
-        return self.kind.mean_friction * self.grip if isinstance(self.kind, VehicleType) else 0.0
+            self.tyre_friction = self.friction
+        else:
+            self.tyre_friction = self.kind.mean_friction * self.grip if isinstance(self.kind, VehicleType) else 0.0
 
     def fit(self, friction: float | None, grip: float) -> None:
         """Fit a vehicle's wheels."""
@@ -143,6 +147,7 @@ class ActorBody:
             raise SimulatorError(f"{self.kind.name} has no wheels")
         self.vehicle = fit_wheels(self.handle, self.kind, friction, grip)
         self.friction, self.grip, self.told = friction, grip, None
+        self._set_tyre_friction()
 
     def to_data(self, number: int, blobs: list[bytes]) -> dict[str, Any]:
         """Return plain data; wheels are added to ``blobs``."""

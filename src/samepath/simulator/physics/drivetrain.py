@@ -72,16 +72,17 @@ def gear_ratio(vehicle: VehicleType, gear: int) -> float:
 def next_gear(vehicle: VehicleType, command: VehicleCommand, turns_rpm: float, gear: int) -> int:
     """The gear for the next tick: the one asked for, or the gearbox's own choice, at most one step from the last."""
     engine = vehicle.engine
+    ratios = engine.gear_ratios
     if command.manual_gear is not None:
-        return max(-1, min(command.manual_gear, len(engine.gear_ratios)))
+        return max(-1, min(command.manual_gear, len(ratios)))
     if command.reverse:
         return -1
     gear = max(gear, 1)
     if not vehicle.automatic:
         return gear
-    rpm = turns_rpm * engine.gear_ratios[gear - 1] * engine.final_ratio
+    rpm = turns_rpm * ratios[gear - 1] * engine.final_ratio
     down_rpm, up_rpm = engine.shifts_at_rpm(gear)
-    if rpm > up_rpm and gear < len(engine.gear_ratios):
+    if rpm > up_rpm and gear < len(ratios):
         gear += 1
     elif rpm < down_rpm and gear > 1:
         gear -= 1

@@ -195,7 +195,7 @@ def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
 
 def _catch_fallen(episode: Episode) -> None:
     """Take out who has fallen off the edge of the world, as CARLA does."""
-    heights_m = episode.actors.states.rows["motion"][:, 2]
+    heights_m = episode.world.state_array()[1][:, 2]
     if heights_m.size and heights_m.min() < _BOTTOM_M:
         fallen = [entry.id for entry in episode.actors if entry.has_body and episode.world.state(entry.id).pose.z_m < _BOTTOM_M]
         for number in fallen:
