@@ -160,7 +160,7 @@ def kept(arguments: argparse.Namespace, name: str, words: list[str]) -> dict[str
         before: dict[str, str] = json.loads(path.read_text("utf-8"))
         return before
     found, said = run(arguments, words, ENDLESS_S if name in ENDLESS else None)
-    if path is not None:
+    if path is not None and found["result"] != "no server":
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.log").write_text(said, "utf-8")
         path.write_text(json.dumps(found), "utf-8")
