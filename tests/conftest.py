@@ -55,6 +55,8 @@ COMPILED = (
     "engines/test_samepath_sensing.py",
     "cluster",
 )
+# Modules whose tests keep for each other what took seconds to read.
+KEEPING = ("test_architecture.py",)
 HERE = Path(__file__).parent
 
 
@@ -193,7 +195,8 @@ def pytest_sessionfinish(session):
 def together(module: Path) -> str | None:
     """The name of what a module is run together with; one whose tests share something is run whole; others are spread."""
     place = module.relative_to(HERE)
-    shares = 'scope="module"' in module.read_text("utf-8") or any(place.is_relative_to(folder) for folder in COMPILED)
+    whole = any(place.is_relative_to(inside) for inside in (*COMPILED, *KEEPING))
+    shares = whole or 'scope="module"' in module.read_text("utf-8")
     return _group(module) or (str(place) if shares else None)
 
 

@@ -40,6 +40,7 @@ def imports_of(path: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
+@cache
 def room_of(name: str) -> str:
     """The room of a dotted name below ``samepath``: ``instrument/traces``, ``engines``, ``cli``, ... or ``samepath`` itself."""
     parts = name.split(".")[1:]
