@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from bench.tools import ROOT
 from samepath.cli.live_view import LiveView
@@ -54,7 +54,8 @@ def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
 
 
 def _still(page: Any, name: str, *, printed: bool = False) -> None:  # noqa: ANN401 - playwright's
-    if printed:
+    if printed:  # as a browser does it, which tells the page first
+        page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
         page.emulate_media(media="print")
     settle(page)
     page.wait_for_timeout(1500)  # when all rests it is drawn once more, with smooth edges
@@ -79,7 +80,7 @@ def _moving(page: Any, name: str) -> None:  # noqa: ANN401 - playwright's
         settle(page)
         page.wait_for_timeout(900)
         shot = Image.open(io.BytesIO(page.locator("#stage").screenshot())).convert("RGB")
-        pictures.append(shot.resize(GIF_PX, Image.Resampling.LANCZOS))
+        pictures.append(ImageOps.fit(shot, GIF_PX, Image.Resampling.LANCZOS))  # cut, not squeezed
     palette = _palette(pictures)
     flat = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     flat[0].save(DOCS / name, save_all=True, append_images=flat[1:], duration=110, loop=0, optimize=False)
@@ -119,7 +120,8 @@ def recorded(open_page: Any, folder: Path) -> None:  # noqa: ANN401 - playwright
         page = open_page(f"{server.url}#cell=1&tick=100", width=1000, height=760)
         _moving(page, "parting.gif")
         page.close()
-        page = open_page(f"{server.url}#cell=1&tick=290", width=A4_PX[0], height=A4_PX[1])
+        page = open_page(f"{server.url}#cell=1&tick=290", width=1280, height=900)
+        page.set_viewport_size({"width": A4_PX[0], "height": A4_PX[1] * 2 // 3})
         _still(page, "view-printed.png", printed=True)
         page.close()
     finally:

@@ -311,6 +311,26 @@ def test_it_fits_a_desk_and_a_telephone_in_both_themes(page, width, dark):
     page.keyboard.press("t")
 
 
+SHAPES = """() => ["world", "timeline"].map(name => {
+  const canvas = document.getElementById(name), box = canvas.getBoundingClientRect();
+  return [canvas.width / canvas.height, box.width / box.height, box.width];
+})"""
+
+
+def test_on_paper_the_pictures_keep_the_shape_in_which_they_were_drawn(page):
+    """A browser tells the page, and lays it out anew for a sheet of paper without drawing it again."""
+    drawn = [shape for shape, _, _ in page.evaluate(SHAPES)]
+    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1047})
+    for before, (_, shown, width_px) in zip(drawn, page.evaluate(SHAPES), strict=True):
+        assert shown == pytest.approx(before, rel=0.02)
+        assert width_px <= 718
+    page.evaluate("() => dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert page.locator("#stage").get_attribute("style") in ("", None)
+
+
 def test_a_picture_is_asked_for_with_what_the_page_shows(page):
     page.keyboard.press("Shift+ArrowRight")
     page.locator("#picture-of").select_option("2")

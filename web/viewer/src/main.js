@@ -544,6 +544,8 @@ function listen() {
   });
   document.addEventListener("keyup", event => pressed.delete(event.key.toLowerCase()));
   addEventListener("blur", () => pressed.clear());
+  addEventListener("beforeprint", () => freeze(true));
+  addEventListener("afterprint", () => freeze(false));
   const click = (name, act) => find(name).addEventListener("click", act);
   click("play", () => play());
   click("start", () => step(-Infinity));
@@ -567,6 +569,16 @@ function listen() {
   for (const button of document.querySelectorAll("[data-magnify]")) button.addEventListener("click", () => magnify(Number(button.dataset.magnify)));
   new ResizeObserver(stale).observe(find("stage"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", event => setTheme(event.matches ? "dark" : "light"));
+}
+
+// On paper the pictures keep the shape in which they were drawn: stretched to a sheet, cars would be as tall as trees, and names
+// would stand beside somebody else.
+const PAPER_PX = 690;
+function freeze(on) {
+  for (const drawn of [find("stage"), find("timeline")]) {
+    const { width, height } = drawn.getBoundingClientRect();
+    Object.assign(drawn.style, on ? { width: `${width}px`, height: `${height}px`, zoom: Math.min(1, PAPER_PX / width) } : { width: "", height: "", zoom: "" });
+  }
 }
 
 function setUp() {
