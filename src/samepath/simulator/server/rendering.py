@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError, SamepathError
-from samepath.core.processes import return_freed_memory
+from samepath.core.processes import keep_freed_memory, return_freed_memory
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError, WireError
 from samepath.simulator.carla.limits import ServerLimits
@@ -394,7 +394,9 @@ class LocalRenderer:
             is_first = self._map is None
             self.close()
             self._map, self._tools = road_map, tools_of(road_map, self._threads, self._renderer, self._said)
-            if not is_first:
+            if is_first:
+                keep_freed_memory()  # for the pictures that come
+            else:
                 return_freed_memory()  # of the map before: its meshes, and pictures of it
 
     def render(self, view: SceneView, requests: Sequence[RenderRequest], *, timed: bool = False) -> list[RenderResult]:
