@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(tier)
     if hasattr(config, "workerinput"):
         seconds = json.loads(DURATIONS.read_text("utf-8"))["cpu_s"]
-        items.sort(key=lambda item: _turn(item.path, seconds.get(_scope(item.path, item.nodeid), 0.0)))
+        items.sort(key=lambda item: _turn(item, seconds.get(_scope(item.path, item.nodeid), 0.0)))
 
 
 @cache
@@ -135,14 +135,19 @@ def _tiers(module: Path) -> tuple[str, ...]:
     return tuple(tier for tier, places in TIERS.items() if any(place.is_relative_to(inside) for inside in places))
 
 
-def _turn(module: Path, seconds: float) -> tuple[int, float]:
-    """Return when a module's tests are given out: the long ones first, so that the end is not one process with a long one."""
-    place = module.relative_to(HERE)
-    if place == Path(COMPILED[0]) or _group(module):
+def _turn(item: pytest.Item, seconds: float) -> tuple[int, float]:
+    """Return when a test is given out: the long ones first, so that the end is not one process with a long one."""
+    if item.path == HERE / COMPILED[0] or _group(item.path):
         return 0, 0.0
-    if any(place.is_relative_to(inside) for inside in COMPILED):
+    if _is_compiled(item.path):
         return 2, -seconds
-    return (1, -seconds) if seconds or _tiers(module) else (3, 0.0)
+    is_long = seconds > 0.0 or any(item.get_closest_marker(tier) for tier in (*TIERS, "browser"))
+    return (1, -seconds) if is_long else (3, 0.0)
+
+
+@cache
+def _is_compiled(module: Path) -> bool:
+    return any(module.is_relative_to(HERE / inside) for inside in COMPILED)
 
 
 @cache
@@ -195,8 +200,7 @@ def pytest_sessionfinish(session):
 def together(module: Path) -> str | None:
     """The name of what a module is run together with; one whose tests share something is run whole; others are spread."""
     place = module.relative_to(HERE)
-    whole = any(place.is_relative_to(inside) for inside in (*COMPILED, *KEEPING))
-    shares = whole or 'scope="module"' in module.read_text("utf-8")
+    shares = _is_compiled(module) or str(place) in KEEPING or 'scope="module"' in module.read_text("utf-8")
     return _group(module) or (str(place) if shares else None)
 
 
