@@ -1,5 +1,6 @@
 """Shared helpers: small traces made by hand, so that every expected number can be checked on paper."""
 
+import compileall
 import gc
 import json
 import os
@@ -104,6 +105,12 @@ def pytest_ignore_collect(collection_path, config):
     if collection_path.suffix != ".py" or not re.fullmatch(r"not \w+( and not \w+)*", asked):
         return None
     return bool(set(_tiers(collection_path)) & set(re.findall(r"not (\w+)", asked))) or None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """Compile the package once, in a fresh clone: processes that begin at the same moment would all do it."""
+    compileall.compile_dir(HERE.parent / "src" / "samepath", quiet=2, workers=0)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
