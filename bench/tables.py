@@ -281,6 +281,63 @@ def cluster_on_16_cores() -> str:
     return _markdown(head, rows, _made("cluster-16-cores"))
 
 
+def cluster_on_two_cores() -> str:
+    """What the small machine of every day says: scaling, ticks, unequal nodes and blows."""
+    found, unequal = _figures("cluster"), _figures("unequal")
+    scaling, balance, kills = found["scaling"], found["balance"], found["kills"]
+    two, blows = scaling["nodes"][1], {name: sorted(ticks) for name, ticks in kills["ticks"].items()}
+    tiny = next(tick for tick in found["overhead"]["ticks"] if (tick["nodes"], tick["size"]) == (8, "16x16"))
+    slow = [f"{handicap:g}" for handicap in balance["handicaps"]]
+    rows: Rows = [
+        (
+            f"two nodes on two cores against one on one, {scaling['cameras']} cameras of {scaling['size']}",
+            f"efficiency {two['efficiency']:.2f}; processes that only draw {two['drawing_efficiency']:.2f} (aim 0.9)",
+        ),
+        (
+            "a lockstep tick of eight nodes, beyond the slowest node's drawing",
+            f"{_number(tiny['overhead_ms'])} ms (aim 4)",
+        ),
+        (
+            f"four nodes slowed down {', '.join(slow)} times: by measured cost against by turns",
+            f"{balance['gain']:.2f} times as many images (aim {balance['aim']:g})",
+        ),
+        (
+            "a node with a core of its own and two that share one: by measured cost against by turns",
+            f"{unequal['gain']:.2f} times as many images (aim 1.2)",
+        ),
+        *(
+            (
+                f"from `{blow}` of a node to the last frame of that tick",
+                f"{_number(ticks[len(ticks) // 2])} tick times in the median of {len(ticks)}, {_number(ticks[-1])} at worst"
+                + (f" (aim {kills['aim_ticks']:g})" if blow == "kill -9" else ", which is the deadline"),
+            )
+            for blow, ticks in blows.items()
+        ),
+    ]
+    return _markdown(("on two cores", ""), rows, _made("cluster", "unequal"))
+
+
+def hosts() -> str:
+    """How long a step takes over links of all kinds between hosts."""
+    found = _figures("hosts")
+    by_link: dict[str, dict[str, Any]] = {}
+    for row in found["rows"]:
+        by_link.setdefault(row["link"], {})[row["compress"]] = row
+    names = {"wire": "as fast as the machine"}
+    rows: Rows = [
+        (
+            names.get(link, link),
+            *(f"{_number(ways[way]['step_ms_median'])} ms" for way in ("off", "auto")),
+            *(_number(ways[way]["node_sent_bytes_per_tick"] / 1e6) for way in ("off", "auto")),
+        )
+        for link, ways in by_link.items()
+    ]
+    head = ("links of the nodes", "a step, `--compress off`", "`auto`", "MB sent by the nodes a tick, `off`", "`auto`")
+    digests = len({row["digest"] for row in found["rows"]})
+    same = "the same bytes in all rows" if digests == 1 else f"{digests} DIFFERENT digests"
+    return _markdown(head, rows, f"{same}; {_made('hosts')}")
+
+
 def _small_ticks(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [tick for tick in found["overhead"]["ticks"] if tick["size"] == "180x120"]
 
@@ -517,6 +574,8 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         gpu,
         gpu_load,
         cluster_on_16_cores,
+        cluster_on_two_cores,
+        hosts,
         soak,
         replays,
         towns,
