@@ -113,8 +113,7 @@ def _bare(scenario: object) -> None:
         for number, command in simulation.decide(simulation.view()).items():
             physics.command(number, command)
         physics.step()
-        for number, before in world._states.items():
-            world._states[number] = world._read(number, before)
+        world._states.advance(physics.states(world._states), world.settings.step_s)
         world.tick_count += 1
         world.time_s += world.settings.step_s
 
