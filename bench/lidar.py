@@ -83,7 +83,7 @@ def _radar_ms(scene: RenderScene, pose: Pose) -> float:
     caster, radar = RayCaster(), Radar.from_attributes({})
 
     def once() -> None:
-        radar.detect(caster, scene, pose, Vector(), {}, STEP_S, NoiseKey())
+        radar.begin(caster, scene, pose, Vector(), {}, STEP_S, NoiseKey())()
 
     once()
     return best_s(once, 30) * 1e3

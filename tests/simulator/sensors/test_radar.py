@@ -20,7 +20,7 @@ def caster():
 
 def detect(caster, scene, attributes=(), *, own=(0.0, 0.0, 0.0), others=(), tick=1, interval_s=0.05, pose=POSE):
     radar = Radar.from_attributes(dict(attributes), strict=True)
-    return radar.detect(caster, scene, pose, Vector(*own), dict(others), interval_s, NoiseKey(0, 1, tick))
+    return radar.begin(caster, scene, pose, Vector(*own), dict(others), interval_s, NoiseKey(0, 1, tick))()
 
 
 def walls():

@@ -49,22 +49,6 @@ class Radar:
         """Build one from CARLA's attributes, text or numbers."""
         return cls(read_attributes(NAME, given, RADAR, strict=strict))
 
-    def detect(
-        self,
-        caster: RayCaster,
-        scene: RenderScene,
-        pose: Pose,
-        velocity_mps: Vector,
-        velocities_mps: Mapping[int, Vector],
-        interval_s: float,
-        noise_key: NoiseKey,
-    ) -> NDArray[np.void]:
-        """Return the detections of one measurement, an array of ``DETECTION`` in the order of the rays.
-
-        ``velocity_mps`` is the radar's own, ``velocities_mps`` those of actors by id, all in the world's frame.
-        """
-        return self.begin(caster, scene, pose, velocity_mps, velocities_mps, interval_s, noise_key)()
-
     def begin(
         self,
         caster: RayCaster,
@@ -75,7 +59,10 @@ class Radar:
         interval_s: float,
         noise_key: NoiseKey,
     ) -> Callable[[], NDArray[np.void]]:
-        """Begin to measure, as :meth:`detect` does; what comes back waits for the rays and returns the detections."""
+        """Begin to measure; what comes back waits for the rays and returns ``DETECTION`` after ``DETECTION``, in their order.
+
+        ``velocity_mps`` is the radar's own, ``velocities_mps`` those of actors by id, all in the world's frame.
+        """
         angles = self._rays(interval_s, noise_key)
         bundle, number = ray_list(*angles)
         landed = caster.begin(scene, pose, bundle, self.values["range"])

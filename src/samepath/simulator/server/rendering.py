@@ -348,7 +348,7 @@ def tools_of(
     few = {"points_per_second": 1000}
     for semantic in (False, True):
         Lidar.from_attributes(few, semantic=semantic).scan(tools.caster, scene, pose, 0.0, step_s, NoiseKey())
-    Radar.from_attributes(few).detect(tools.caster, scene, pose, Vector(), {}, step_s, NoiseKey())
+    Radar.from_attributes(few).begin(tools.caster, scene, pose, Vector(), {}, step_s, NoiseKey())()
     return tools
 
 
