@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 Nodes = Annotated[str | None, typer.Option("--nodes", help="Numbers of nodes. [default: 1,2,3,4]")]
-Kinds = Annotated[str | None, typer.Option("--kinds", help="Kinds of nodes, of equal,unequal,by-turns. [default: all]")]
+Kinds = Annotated[
+    str | None, typer.Option("--kinds", help="Kinds of nodes, of equal,unequal,by-turns,card. [default: the first three]")
+]
 Vehicles = Annotated[str | None, typer.Option("--vehicles", help="Rising numbers of vehicles, such as 4,8,16.")]
 Resolutions = Annotated[str | None, typer.Option("--resolutions", help="Sizes of pictures, such as 180x120,1440x960.")]
 ModeOption = Annotated[
@@ -53,6 +55,7 @@ WritePage = Annotated[
 Keep = Annotated[
     bool, typer.Option("--keep", help="Keep the result in bench/results/thesis.json also if it is not the whole experiment.")
 ]
+KeepAs = Annotated[str | None, typer.Option("--keep-as", help="Keep it under another name than thesis, such as thesis-card.")]
 OUT = Path("runs/thesis")
 
 
@@ -73,6 +76,7 @@ def thesis(
     as_json: Json = False,
     out: Out = OUT,
     keep: Keep = False,
+    keep_as: KeepAs = None,
     write_page: WritePage = False,
 ) -> None:
     """Measure step times, image throughput and latencies of clusters of rising size, as the thesis does in chapter 8.
@@ -103,7 +107,8 @@ def thesis(
     }
     plan = planned({name: value for name, value in given.items() if value is not None}, traffic, quick=quick, budget_s=budget_s)
     is_standard = not quick and not any(value is not None for name, value in given.items() if name not in ("repeats",))
-    _measure(plan, out, as_json=as_json, is_kept=is_standard or keep)
+    keep_name = keep_as or ("thesis" if is_standard or keep else "")
+    _measure(plan, out, as_json=as_json, keep_name=keep_name)
 
 
 def planned(given: dict[str, object], traffic: str | None, *, quick: bool, budget_s: float | None) -> "Plan":
@@ -118,7 +123,7 @@ def planned(given: dict[str, object], traffic: str | None, *, quick: bool, budge
     return plan if budget_s is None else plan.within(budget_s)
 
 
-def _measure(plan: "Plan", out: Path, *, as_json: bool, is_kept: bool) -> None:
+def _measure(plan: "Plan", out: Path, *, as_json: bool, keep_name: str) -> None:
     from bench.thesis.experiment import BudgetSpentError
     from bench.thesis.placing import eight_layout, layout, usable_cores
     from bench.thesis.records import Store
@@ -150,10 +155,12 @@ def _measure(plan: "Plan", out: Path, *, as_json: bool, is_kept: bool) -> None:
     is_whole = result.episodes == result.episodes_wanted and (not plan.eight or set(store.eight) >= set(plan.eight_sizes))
     if spent or not is_whole:
         print(spent or "some episodes are missing: start it again", file=sys.stderr)
-    elif is_kept and code_measured()["clean"]:
-        save("thesis", result.plain())
-        print("kept in bench/results/thesis.json; python -m bench thesis --write-page shows it in the docs", file=sys.stderr)
-    elif is_kept:
+    elif keep_name and code_measured()["clean"]:
+        save(keep_name, result.plain())
+        print(f"kept in bench/results/{keep_name}.json", file=sys.stderr)
+        if keep_name == "thesis":
+            print("python -m bench thesis --write-page shows it in the docs", file=sys.stderr)
+    elif keep_name:
         print("the result is not kept: figures belong to a commit, and there are changes that no commit holds", file=sys.stderr)
 
 
@@ -169,7 +176,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
     words = [word.strip().replace("-", " ") for word in text.split(",")]
     if not all(word in KINDS for word in words):
-        raise InputError(f"--kinds: some of equal,unequal,by-turns were wanted, but {text!r} came")
+        raise InputError(f"--kinds: some of equal,unequal,by-turns,card were wanted, but {text!r} came")
     return tuple(kind for kind in KINDS if kind in words)
 
 

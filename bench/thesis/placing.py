@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,7 @@ class NodePlace:
     threads: int = 1
     handicap: float = 1.0
     is_shared: bool = False  # with a process that is always busy
+    renderer: str = "software"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class Layout:
 
 def layout(node_set: NodeSet, cores: Sequence[int]) -> Layout:
     """Where the processes of a cluster run, given the cores there are, physical ones first."""
+    if node_set.kind == "card":
+        alike = layout(NodeSet("equal", node_set.nodes), cores)
+        nodes = (replace(alike.nodes[0], renderer="cuda"), *alike.nodes[1:])
+        return replace(alike, nodes=nodes, words=f"{alike.words}; the first node draws with the card")
     count = node_set.nodes
     is_equal = node_set.kind == "equal"
     wanted = [1] * count if is_equal else [UNEQUAL_CORES[min(k, len(UNEQUAL_CORES) - 1)] for k in range(count)]

@@ -10,9 +10,12 @@ from samepath.core.errors import InputError
 
 Mode = Literal["lockstep", "real time"]
 MODES: Final[tuple[Mode, ...]] = ("lockstep", "real time")
-Kind = Literal["equal", "unequal", "by turns"]
-KINDS: Final[tuple[Kind, ...]] = ("equal", "unequal", "by turns")
-"""Equal nodes; unequal ones that share the work by measured cost; unequal ones that take turns, as in the thesis."""
+Kind = Literal["equal", "unequal", "by turns", "card"]
+KINDS: Final[tuple[Kind, ...]] = ("equal", "unequal", "by turns", "card")
+"""Equal nodes; unequal ones that share the work by measured cost; unequal ones that take turns, as in the thesis; and nodes of
+which the first draws with an NVIDIA card (``cuda``), the others without."""
+USUAL_KINDS: Final = KINDS[:3]
+"""Those that need no card."""
 NODES: Final = (1, 2, 3, 4)
 VEHICLES: Final = (1, 2, 4, 6, 8, 10, 15, 20, 30, 40)
 QUICK_VEHICLES: Final = (2, 8, 16)
@@ -64,8 +67,10 @@ class NodeSet(NamedTuple):
     nodes: int
 
     def __str__(self) -> str:
-        words = {"equal": "", "unequal": "unequal ", "by turns": "unequal "}[self.kind]
-        return f"{self.nodes} {words}node{'' if self.nodes == 1 else 's'}{' by turns' if self.kind == 'by turns' else ''}"
+        words = "unequal " if self.kind in ("unequal", "by turns") else ""
+        card = " with a card" if self.nodes == 1 else ", one with a card"
+        behind = {"by turns": " by turns", "card": card}.get(self.kind, "")
+        return f"{self.nodes} {words}node{'' if self.nodes == 1 else 's'}{behind}"
 
 
 class Cell(NamedTuple):
@@ -84,7 +89,7 @@ class Cell(NamedTuple):
     def least_s(self) -> float:
         """What it takes at least, roughly: so that a budget can be shared out, nothing else."""
         each_s = _PICTURE_S + _PIXEL_S * self.resolution.pixels
-        drawn_s = each_s * self.vehicles / (self.node_set.nodes if self.node_set.kind == "equal" else 2)
+        drawn_s = each_s * self.vehicles / (self.node_set.nodes if self.node_set.kind in ("equal", "card") else 2)
         return _EPISODE_S + (LEAST_TICKS + SETTLE_TICKS) * (_TICK_S + drawn_s + _VEHICLE_S * self.vehicles)
 
 
@@ -98,7 +103,7 @@ class Plan:
     """
 
     nodes: tuple[int, ...] = NODES
-    kinds: tuple[Kind, ...] = KINDS
+    kinds: tuple[Kind, ...] = USUAL_KINDS
     vehicles: tuple[int, ...] = VEHICLES
     resolutions: tuple[Resolution, ...] = RESOLUTIONS
     modes: tuple[Mode, ...] = MODES

@@ -96,7 +96,13 @@ class _Served:
         self._failed, self._orders = "", given
         self._cores = frozenset(order["main"])
         self._places = [NodePlace(**{**node, "cores": frozenset(node["cores"])}) for node in order["nodes"]]
-        self.main = MainServer(settings, _log, ProcessPlacement(_log), failed=self._fail)
+        self.main = MainServer(settings, self._hear, ProcessPlacement(self._hear), failed=self._fail)
+
+    def _hear(self, line: str) -> None:
+        """Log a line; a node that was to draw with a card and does not would spoil the figures, so that this is a failure."""
+        if " in software" in line and any(place.renderer == "cuda" for place in self._places):
+            self._failed = line
+        _log(line)
 
     def _fail(self, words: str) -> None:
         self._failed = words
@@ -108,8 +114,11 @@ class _Served:
         await self.main.start()
         try:
             for ordinal, place in enumerate(self._places, start=1):
-                endpoint = self.main.link.endpoint
-                self.main.place(NodeSpec(f"node-{ordinal}", ordinal, endpoint, threads=place.threads, handicap=place.handicap))
+                spec = NodeSpec(
+                    f"node-{ordinal}", ordinal, self.main.link.endpoint,
+                    threads=place.threads, handicap=place.handicap, renderer=place.renderer,
+                )  # fmt: skip
+                self.main.place(spec)
             end_s = SYSTEM_CLOCK.monotonic_s() + _START_S
             while self.main.joined() < len(self._places):
                 if len(self.main.expected_nodes()) < len(self._places):
@@ -117,6 +126,8 @@ class _Served:
                 if SYSTEM_CLOCK.monotonic_s() > end_s:
                     raise ClusterError(f"{len(self._places)} nodes did not join within {_START_S:.0f} s")
                 await asyncio.sleep(_LOOK_S)
+            if self._failed:
+                raise ClusterError(self._failed)
             self._pin()
             reply({"port": self.main.port})
             await asyncio.get_running_loop().run_in_executor(None, self._answer_until_the_end)

@@ -1,6 +1,7 @@
 """The thesis' measurements, small: routes that do not cross, drivers that stay on them, episodes whose figures agree."""
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 
@@ -20,10 +21,10 @@ from bench.thesis.placing import eight_layout, layout
 from bench.thesis.plan import KINDS, LEAST_TICKS, NODES, RESOLUTIONS, VEHICLES, Cell, NodeSet, Plan, Resolution, quick
 from bench.thesis.records import FILE, EightTrial, Episode, Latency, ServerFigures, Store
 from bench.thesis.results import Result, result_of, series_of, slope
-from bench.thesis.server import status_now
+from bench.thesis.server import running, status_now
 from bench.thesis.tables import spread, tables
 from bench.thesis.wire import ServerAddress
-from samepath.core.errors import InputError
+from samepath.core.errors import ClusterError, InputError
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.maps import load_map
 from tests.support.clustering import clustered
@@ -329,3 +330,21 @@ def test_the_page_is_made_from_the_kept_result():
     assert made_part(page, "thesis") == thesis_page.made(result), "write it anew: python -m bench thesis --write-page"
     for figure in thesis_page.shown(Result.read(result["figures"])):
         assert figure.digest in picture_path("thesis", figure).read_text("utf-8")
+
+
+def test_a_set_of_nodes_with_a_card_is_like_equal_ones_but_for_who_draws_on_the_first():
+    cores = tuple(range(16))
+    alike, carded = layout(NodeSet("equal", 3), cores), layout(NodeSet("card", 3), cores)
+    assert [place.renderer for place in carded.nodes] == ["cuda", "software", "software"]
+    assert [place.cores for place in carded.nodes] == [place.cores for place in alike.nodes]
+    assert (carded.main, carded.clients) == (alike.main, alike.clients)
+    assert str(NodeSet("card", 1)) == "1 node with a card"
+    assert "card" not in Plan().kinds, "most machines have none"
+
+
+def test_figures_are_not_made_with_a_node_that_was_to_draw_with_a_card_and_does_not(tmp_path):
+    if shutil.which("nvidia-smi"):
+        pytest.skip("here is a card")
+    with pytest.raises(ClusterError), running(NodeSet("card", 1), layout(NodeSet("card", 1), ()), "oval", tmp_path / "log"):
+        pass
+    assert "needs NVIDIA's driver" in (tmp_path / "log").read_text("utf-8")

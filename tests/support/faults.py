@@ -245,10 +245,12 @@ _SPARED: Final = "node-1"
 class FaultRunSettings:
     """A run: how many nodes, for how long, which faults, and through how many of them clients listen.
 
-    ``policy`` is how sensors are shared out; ``random`` draws a node for every sensor anew in every tick.
+    ``policy`` is how sensors are shared out; ``random`` draws a node for every sensor anew in every tick. ``renderers`` are
+    those of the first node, the second and so on, in turn.
     """
 
     nodes: int = 2
+    renderers: tuple[str, ...] = ("software",)
     ticks: int = 100
     scene: SceneSettings = field(default_factory=SceneSettings)
     faults: tuple[Fault, ...] = ()
@@ -343,7 +345,9 @@ class _FaultRun:
         )
 
     def _spec(self, number: int) -> NodeSpec:
-        return NodeSpec(f"node-{number}", number, self._main.link.endpoint, shared_memory=self._settings.shared_memory)
+        renderer = self._settings.renderers[(number - 1) % len(self._settings.renderers)]
+        shared = self._settings.shared_memory
+        return NodeSpec(f"node-{number}", number, self._main.link.endpoint, shared_memory=shared, renderer=renderer)
 
     def _await_nodes(self, count: int) -> None:
         end_s = SYSTEM_CLOCK.monotonic_s() + _JOIN_S
