@@ -9,7 +9,6 @@ mean nothing, and it writes where ``--out`` says only.
 import argparse
 import json
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +24,6 @@ from bench.tools import code_measured, save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
 from samepath.core.states import Pose
-from samepath.instrument.host.provenance import collect_provenance
 from samepath.simulator.sensors.cuda.card import CardDevice, Pending
 from samepath.simulator.sensors.cuda.driver import CudaDriver, Driver
 from samepath.simulator.sensors.cuda.rays import CardRayCaster
@@ -84,7 +82,7 @@ class Run:
         self.figures["seconds"] = SYSTEM_CLOCK.monotonic_s() - self.began_s
         if now or SYSTEM_CLOCK.monotonic_s() - self.saved_s > SAVED_S:
             self.saved_s = SYSTEM_CLOCK.monotonic_s()
-            _save(self.options, self.figures)
+            save("gpu", self.figures, out=self.options.out)
 
 
 @dataclass(frozen=True)
@@ -183,16 +181,6 @@ def _driver(*, emulated: bool) -> Driver:
     from tests.support.emulated_card import EmulatedCard
 
     return EmulatedCard()
-
-
-def _save(options: argparse.Namespace, figures: dict[str, object]) -> None:
-    if options.out is None:
-        save("gpu", figures)
-    else:
-        # The same as among the results, where it may be put: with the machine it was measured on.
-        where = collect_provenance(["python", "-m", "bench", *sys.argv[1:]], None).as_dict()
-        content = {"figures": figures, "code": code_measured(), "provenance": where}
-        options.out.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def _golden(run: Run, ours: CudaRenderer, device: CardDevice, repeats: int, name: str, most_s: float = float("inf")) -> bool:

@@ -48,13 +48,17 @@ def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
     Console(width=140).print(table)
 
 
-def save(name: str, figures: dict[str, object], command: Sequence[str] | None = None) -> None:
-    """Write figures with the machine and the code they were measured on, and the command that makes them anew."""
-    RESULTS.mkdir(exist_ok=True)
+def save(name: str, figures: dict[str, object], command: Sequence[str] | None = None, *, out: Path | None = None) -> None:
+    """Write figures with the machine and the code they were measured on, and the command that makes them anew.
+
+    ``out`` is a file elsewhere: on a machine that is given back, say, from where it may be put among the results.
+    """
     made_by = ["python", "-m", "bench", *sys.argv[1:]] if command is None else list(command)
     provenance = collect_provenance(made_by, None).as_dict()
     content = {"figures": figures, "code": code_measured(), "provenance": provenance}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    path = RESULTS / f"{name}.json" if out is None else out
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 @cache
@@ -63,8 +67,7 @@ def code_measured() -> dict[str, object]:
 
     Asked once, before anything is measured: what a benchmark writes under ``bench/results`` changes nothing that is measured,
     and is left out. Where there is no checkout (a copy on another machine), ``SAMEPATH_COMMIT`` names the commit, and the
-    digest
-    lets anybody check that: ``python -m bench --code`` prints the same in a checkout of it.
+    digest lets anybody check that: ``python -m bench --code`` prints the same in a checkout of it.
     """
     git = ["git", "-C", str(ROOT)]
     found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
