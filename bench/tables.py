@@ -561,6 +561,23 @@ def gpu_load() -> str:
     return f"{_markdown(head, rows, _made('gpu-load'))}\n{words}\nNot run there: {absent}.\n"
 
 
+def faults_mixed() -> str:
+    """Clusters whose nodes draw with a card and without, under faults."""
+    found = _figures("faults-mixed")
+    faults = ", ".join(f"{count} {kind}" for kind, count in sorted(found["faults"].items()))
+    rows: Rows = [
+        (
+            f"{found['trials']}, of which {found['equal']} equal",
+            faults,
+            f"{found['frames']:,}",
+            f"{found['reissued']:,}",
+            f"{found['compared_states']:,}, {found['desynchronised']} differing",
+        )
+    ]
+    head = ("runs of 500 ticks", "faults", "frames", "requests given again", "states of nodes compared")
+    return _markdown(head, rows, _made("faults-mixed"))
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     writer.__name__: writer
     for writer in (
@@ -573,6 +590,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         lidar,
         gpu,
         gpu_load,
+        faults_mixed,
         cluster_on_16_cores,
         cluster_on_two_cores,
         hosts,
