@@ -154,16 +154,11 @@ class SceneBuilder:
             else:
                 meshes.append(poses[0])
                 ground.append(z_m)
-        own = _instances(
-            meshes, [actor.pose for actor in actors], [actor.id for actor in actors], [actor.colour for actor in actors],
-            [int(actor.lamps) for actor in actors], ground,
-        )  # fmt: skip
-        if not self._lights:
-            return own
         shown = [int(_SHOWN[number]) for number in lights[: len(self._lights)]]
-        lamps = self._signals.lamps.copy()
-        lamps[: len(shown)] = shown
-        return _behind(own, replace(self._signals, lamps=lamps))
+        return _instances(
+            meshes, [actor.pose for actor in actors], [actor.id for actor in actors], [actor.colour for actor in actors],
+            [int(actor.lamps) for actor in actors], ground, behind=self._signals, shown=shown,
+        )  # fmt: skip
 
     def _look_of(self, type_id: str) -> tuple[Sequence[int], float]:
         """The meshes of an actor type, one for each phase of a step, and its height where it walks, 0 otherwise."""
@@ -184,31 +179,26 @@ def scene_builder_of(road_map: RoadMap, boxes: Boxes = ()) -> SceneBuilder:
 
 def _instances(
     meshes: Sequence[int], poses: Sequence[Pose], ids: Sequence[int], paints: Sequence[tuple[float, float, float]],
-    lamps: Sequence[int], ground: Sequence[float],
+    lamps: Sequence[int], ground: Sequence[float], behind: MeshInstances | None = None, shown: Sequence[int] = (),
 ) -> MeshInstances:  # fmt: skip
+    """Instances that have not moved; with the others ``behind`` them, of which the first have the lamps ``shown``."""
     position, axes = places_and_axes(poses)
     # In float64 first, as they were given: then each is rounded once.
     paint = np.fromiter(chain.from_iterable(paints), np.float64, 3 * len(paints)).astype(np.float32).reshape(-1, 3)
-    return _closed(MeshInstances(
-        np.array(meshes, np.int32), position, axes, np.array(ids, np.int32), np.zeros(len(meshes), np.uint8), paint,
-        np.array(lamps, np.uint16), np.array(ground, np.float64), position, axes,
-    ))  # fmt: skip
-
-
-def _behind(first: MeshInstances, second: MeshInstances) -> MeshInstances:
-    """Both, one behind the other; neither has moved."""
-    position, axes = np.concatenate([first.position, second.position]), np.concatenate([first.axes, second.axes])
-    rest = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)])
-        for name in ("mesh", "id", "label", "paint", "lamps", "ground_z")
-    }
-    return _closed(MeshInstances(position=position, axes=axes, was_position=position, was_axes=axes, **rest))
-
-
-def _closed(made: MeshInstances) -> MeshInstances:
-    for name in MeshInstances.__slots__:
-        getattr(made, name).flags.writeable = False
-    return made
+    mesh, number = np.array(meshes, np.int32), np.array(ids, np.int32)
+    lamp, ground_z = np.array(lamps, np.uint16), np.array(ground, np.float64)
+    if behind is not None and len(behind):
+        # Array by array, once: this is done at every tick, and two sets of instances put together later take twice as long.
+        count, join = len(meshes), np.concatenate
+        position, axes = join((position, behind.position)), join((axes, behind.axes))
+        mesh, number = join((mesh, behind.mesh)), join((number, behind.id))
+        paint, ground_z = join((paint, behind.paint)), join((ground_z, behind.ground_z))
+        lamp = join((lamp, behind.lamps))
+        lamp[count : count + len(shown)] = shown
+    label = np.zeros(len(mesh), np.uint8)
+    for array in (mesh, position, axes, number, label, paint, lamp, ground_z):
+        array.flags.writeable = False
+    return MeshInstances(mesh, position, axes, number, label, paint, lamp, ground_z, position, axes)
 
 
 def _past(before: RenderScene | Mapping[int, Pose]) -> tuple[list[int], F64, F64]:

@@ -140,6 +140,7 @@ class CardDevice:
         self._ring: deque[_Slot] = deque(self._slots)
         self._pieces = pieces
         self._jobs: tuple[object, JobList] = (None, JobList(np.zeros((0, 9), np.int64), (), ()))
+        self._lists: tuple[JobList, int, tuple[int, ...]] = (self._jobs[1], -1, ())
 
     def close(self) -> None:
         """Let go of the card, also of one that has failed."""
@@ -395,13 +396,24 @@ class CardDevice:
 
     def _record_of(self, plan: _Plan, slot: _Slot) -> "_WorkRecord":
         """What kernels work on, with room for the largest slice."""
-        memory, slices, at = self._memory, plan.jobs.slices, plan.layout.at
-        jobs = plan.jobs.most
+        at, slot.room = plan.layout.at, self._pieces
+        if self._lists[0] is not plan.jobs or self._lists[1] != self._pieces:
+            # Nobody else asks for this memory, so that it stays where it is until other jobs or longer lists are wanted. What
+            # was known is forgotten first: the card may have no room, and then some of it lies nowhere.
+            self._lists = plan.jobs, -1, ()
+            self._lists = plan.jobs, self._pieces, self._room_for(plan.jobs)
+        world_record, moves = plan.records[0].tobytes(), plan.worlds * len(INSTANCE_BYTES)
+        return _WorkRecord(
+            world_record, at[_RECORDS], at[_JOBS], self._lists[2], at[_ZEROS], at[_MOVES], moves, self._pieces
+        )  # fmt: skip
+
+    def _room_for(self, wanted: JobList) -> tuple[int, ...]:
+        """Where the lists of all slices lie."""
+        memory, slices, jobs = self._memory, wanted.slices, wanted.most
         listed = max([part.listed for part in slices], default=1)
-        slot.room = self._pieces
         pieces = LISTS * self._pieces
         totals = memory["totals"].reserve(16 * jobs)
-        lists = (
+        return (
             memory["pictures"].reserve(PICTURE_BYTES * jobs), memory["found"].reserve(SEEN_BYTES * listed),
             memory["seen"].reserve(SEEN_BYTES * listed), memory["sights"].reserve(SIGHT_BYTES * listed),
             memory["casters"].reserve(SIGHT_BYTES * listed), memory["caster_first"].reserve(4 * listed),
@@ -412,8 +424,6 @@ class CardDevice:
             memory["fine"].reserve(4 * max([part.fine for part in slices], default=1)),
             memory["larges"].reserve(LARGE_BYTES * pieces), memory["pieces"].reserve(PIECE_BYTES * pieces),
         )  # fmt: skip
-        world_record, moves = plan.records[0].tobytes(), plan.worlds * len(INSTANCE_BYTES)
-        return _WorkRecord(world_record, at[_RECORDS], at[_JOBS], lists, at[_ZEROS], at[_MOVES], moves, self._pieces)
 
 
 # Where in what is uploaded: cameras, numbers, beams and instances come first.

@@ -65,6 +65,8 @@ class StaticScene:
     lit: U8  # of the fixed instances: which levels have been lit under the present weather
     touched: U8  # by the beams of moving lamps in the tick before
     grid: GlowGrid
+    # By the meshes of what moves, of the last tick: those of cars stay what they are, so that rows are seldom others.
+    placed: tuple[bytes, I32, I32, int] | None = None
 
     @classmethod
     def of(cls, shapes: Shapes, fixed: MeshInstances) -> "StaticScene":
@@ -80,9 +82,15 @@ class StaticScene:
 
     def place(self, moving: MeshInstances, *, street_lamps_on: bool) -> tuple[InstanceArrays, int]:
         """What moves, and how many rows all faces need."""
-        # Behind all fixed ones: those keep their rows, and their light, whoever comes and goes.
-        rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
-        return _instance_arrays(moving, rows, np.full(len(moving), NO_WALLS, np.int32), street_lamps_on), total
+        meshes = moving.mesh.tobytes()
+        if self.placed is None or self.placed[0] != meshes:
+            # Behind all fixed ones: those keep their rows, and their light, whoever comes and goes.
+            rows, total = _rows(self.sizes[moving.mesh], self.first_moving_row)
+            walls = np.full(len(moving), NO_WALLS, np.int32)
+            rows.flags.writeable = walls.flags.writeable = False
+            self.placed = meshes, rows, walls, total
+        _, rows, walls, total = self.placed
+        return _instance_arrays(moving, rows, walls, street_lamps_on), total
 
 
 @dataclass(frozen=True, eq=False)
