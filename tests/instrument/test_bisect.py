@@ -302,7 +302,7 @@ def test_the_controller_of_a_scenario_is_taken_from_each_commit(tmp_path, monkey
 
 
 def test_a_distance_needs_the_same_rows_and_the_same_end():
-    from samepath.instrument.pairs import farthest_m, parting_words
+    from samepath.instrument.search import farthest_m, parting_words
     from tests.conftest import header
 
     a = straight_run(0)

@@ -32,10 +32,8 @@ from samepath.core.errors import InputError, SamepathError
 from samepath.core.files import make_folder, write_text_atomically
 from samepath.instrument import subjects
 from samepath.instrument.analysis.verdict import clopper_pearson
-from samepath.instrument.pairs import ending_of, parting_tick
 from samepath.instrument.progress import display_for
-from samepath.instrument.search import shortest
-from samepath.instrument.search_folder import SearchFolder, search_folder
+from samepath.instrument.search import SearchFolder, ending_of, parting_tick, search_folder, shortest
 from samepath.instrument.study.records import Plan, Scalar
 from samepath.instrument.traces.records import EventKind, Repeat
 from samepath.scenarios.model import ScenarioSpec, build_scenario, built_in_scenarios, load_scenario
