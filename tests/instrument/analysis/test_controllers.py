@@ -2,7 +2,7 @@
 
 import pytest
 
-from samepath.instrument.analysis.leaks import find_controllers
+from samepath.instrument.analysis.sources import find_controllers
 from tests.support.study_cells import cell, noisy, run
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import SimulatorError
-from samepath.instrument.analysis.cell import analyse_cell
-from samepath.instrument.analysis.frame_times import TimeSummary
+from samepath.instrument.analysis.cell import TimeSummary, analyse_cell
 from samepath.instrument.report.document import cell_object
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import HostLog

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from samepath.core.streams import stream
-from samepath.instrument.analysis.growth import GrowthKind, find_growth
-from samepath.instrument.analysis.partings import find_parting
+from samepath.instrument.analysis.partings import GrowthKind, find_growth, find_parting
 from samepath.instrument.traces.records import Event
 from tests.conftest import STEP_S, straight_run
 

@@ -7,7 +7,7 @@ import pytest
 
 from samepath.engines.interface import RunRequest
 from samepath.engines.reference import Leaky
-from samepath.instrument.analysis.leaks import find_leaks
+from samepath.instrument.analysis.sources import find_leaks
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import Header, HostLog
 from tests.support.study_cells import cell, run

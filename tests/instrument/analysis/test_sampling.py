@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from samepath.instrument.analysis.sampling import find_sampling
+from samepath.instrument.analysis.partings import find_sampling
 from samepath.instrument.traces.recorder import Recorder
 
 

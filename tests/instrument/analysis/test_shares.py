@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from samepath.instrument.analysis.shares import find_shares
+from samepath.instrument.analysis.sources import find_shares
 from tests.support.study_cells import cell, noisy, run
 
 

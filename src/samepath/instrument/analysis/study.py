@@ -27,10 +27,16 @@ from samepath.instrument.analysis.factors import (
     settings_of,
     variant_of,
 )
-from samepath.instrument.analysis.leaks import ControllerSource, Leak, find_controllers, find_leaks
 from samepath.instrument.analysis.sensors import SensorAnalysis
-from samepath.instrument.analysis.shares import VarianceShares, find_shares
 from samepath.instrument.analysis.side_by_side import SideBySide, find_side_by_side
+from samepath.instrument.analysis.sources import (
+    ControllerSource,
+    Leak,
+    VarianceShares,
+    find_controllers,
+    find_leaks,
+    find_shares,
+)
 from samepath.instrument.analysis.spread import SpreadSummary
 from samepath.instrument.analysis.verdict import Judgement, clopper_pearson, worst
 from samepath.instrument.analysis.versions import VersionComparison, find_versions

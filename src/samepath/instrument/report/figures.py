@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.instrument.analysis.accuracy import Accuracy
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.divergence import TREE_OUTCOMES
 from samepath.instrument.analysis.explain import ExplainedParting
-from samepath.instrument.analysis.growth import farthest
 from samepath.instrument.analysis.outcomes import OutcomeTree
-from samepath.instrument.analysis.spread import GridKind
+from samepath.instrument.analysis.partings import farthest
+from samepath.instrument.analysis.spread import Accuracy, GridKind
 from samepath.instrument.report.path_figure import paths
 from samepath.instrument.report.svg import (
     DEVIATION_COLOUR,

@@ -13,7 +13,7 @@ from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.domains import CounterExample, Domain
 from samepath.instrument.analysis.effects import Effect, Evidence, RateChange
 from samepath.instrument.analysis.factors import StudyFactor, by_scenario, joined, level_words, title
-from samepath.instrument.analysis.leaks import Leak
+from samepath.instrument.analysis.sources import Leak
 from samepath.instrument.analysis.study import PERMISSIBLE, MissingCell
 from samepath.instrument.analysis.versions import VersionComparison, moved
 from samepath.instrument.report import published
