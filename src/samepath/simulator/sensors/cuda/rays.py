@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from samepath.core.states import Pose
 from samepath.simulator.sensors.cuda.driver import CardError, CudaDriver, Driver
 from samepath.simulator.sensors.cuda.memory import DeviceMemory, blocks_of, starts_of
-from samepath.simulator.sensors.rays.caster import F64, I64, Aim, Hits, RayCaster, RayMeshes, described
+from samepath.simulator.sensors.rays.caster import F64, I32, I64, Aim, Hits, RayCaster, RayMeshes, described
 from samepath.simulator.sensors.rays.kernels import RayBundle
 from samepath.simulator.sensors.renderer import RenderScene
 
@@ -39,22 +39,24 @@ class _Lane:
     done: Any
     memory: dict[str, DeviceMemory]
     staging: NDArray[np.uint8]
-    back: NDArray[np.uint8]
     flight: "_Flight | None" = None
 
     @classmethod
     def of(cls, driver: Driver) -> "_Lane":
         memory = {name: DeviceMemory(driver) for name in ("scan", "faces", "balls", "found")}
-        return cls(driver.stream(), driver.event(), memory, driver.pinned(1 << 16), driver.pinned(1 << 16))
+        return cls(driver.stream(), driver.event(), memory, driver.pinned(1 << 16))
 
 
 @dataclass(eq=False)
 class _Flight:
-    """Rays under way. ``found`` is what they met, once they were waited for: one over the distance, and codes."""
+    """Rays under way, and memory of their own for what they meet: the lane holds it, too, until they have landed.
+
+    So nothing need be copied out of the way of the next scan, and nobody is given memory that the card still writes to.
+    """
 
     lane: _Lane
-    count: int
-    found: tuple[F64, I64] | None = None
+    back: NDArray[np.uint8]
+    has_landed: bool = False
 
 
 class CardRayCaster(RayCaster):
@@ -87,7 +89,8 @@ class CardRayCaster(RayCaster):
         return lambda: described(aim, bundle, *self._landed(flight), details=details)
 
     def _nearest(self, aim: Aim, bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
-        return self._landed(self._started(aim, bundle, reach_m))
+        inverse, met = self._landed(self._started(aim, bundle, reach_m))
+        return inverse, met.astype(np.int64)
 
     def _started(self, aim: Aim, bundle: RayBundle, reach_m: float) -> _Flight:
         """Give the card a scan, in the lane that was given one longest ago."""
@@ -108,8 +111,6 @@ class CardRayCaster(RayCaster):
         starts = starts_of([array.nbytes for array in fit])
         if starts[-1] > len(lane.staging):
             lane.staging = driver.pinned(starts[-1] + starts[-1] // 4)
-        if 12 * count > len(lane.back):
-            lane.back = driver.pinned(16 * count)
         scan = lane.memory["scan"].reserve(starts[-1])
         for start, array in zip(starts, fit, strict=False):
             if array.nbytes:
@@ -128,22 +129,22 @@ class CardRayCaster(RayCaster):
             driver.launch("ray_faces", blocks_of(faces, 128), 1, 128, work, lane.stream)
             driver.launch("ray_balls", blocks_of(balls, 128), 1, 128, work, lane.stream)
             driver.launch("ray_cast", blocks_of(count, 128), 1, 128, work, lane.stream)
-        driver.download(lane.back[: 12 * count], found, lane.stream)
+        back = driver.pinned(12 * count)
+        lane.flight = _Flight(lane, back)
+        driver.download(back, found, lane.stream)
         driver.record(lane.done, lane.stream)
-        lane.flight = _Flight(lane, count)
         self._lanes.rotate(-1)
         return lane.flight
 
-    def _landed(self, flight: _Flight) -> tuple[F64, I64]:
-        """Wait for rays, and take what they met out of memory that the next scan will write over."""
-        if flight.found is None:
-            lane, count = flight.lane, flight.count
+    def _landed(self, flight: _Flight) -> tuple[F64, I32]:
+        """Wait for rays: one over the distance of what each met first, and its code."""
+        if not flight.has_landed:
             # Whatever comes of it: a flight that will never land must not be waited for by the next scan.
-            lane.flight = None
-            self._driver.wait(lane.done)
-            inverse = lane.back[: 8 * count].view(np.float64).copy()
-            flight.found = inverse, lane.back[8 * count : 12 * count].view(np.int32).astype(np.int64)
-        return flight.found
+            flight.lane.flight = None
+            self._driver.wait(flight.lane.done)
+            flight.has_landed = True
+        count = len(flight.back) // 12
+        return flight.back[: 8 * count].view(np.float64), flight.back[8 * count :].view(np.int32)
 
     def _kept(self, name: str, meshes: RayMeshes) -> tuple[int, ...]:
         """Where meshes lie on the card, uploaded if they do not yet."""

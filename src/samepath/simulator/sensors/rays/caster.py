@@ -98,6 +98,7 @@ class RayCaster:
         self._fixed: MeshInstances | None = None
         self._meshes: RayMeshes
         self._faces: tuple[NDArray[np.float32], NDArray[np.uint8]]
+        self._sizes: I64  # faces of each mesh
         self._pieces: StaticPieces
         self._largest = 1
 
@@ -132,8 +133,10 @@ class RayCaster:
         moving, pieces = scene.moving, self._pieces
         axes = np.array(axes_of(quaternion_of(pose)))
         origin = np.array([pose.x_m, pose.y_m, pose.z_m])
-        sizes = np.diff(scene.shapes.first_face).astype(np.int64)[moving.mesh]
-        starts = len(pieces.face) + np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        starts = np.empty(len(moving.mesh) + 1, np.int64)
+        starts[0] = len(pieces.face)
+        np.cumsum(self._sizes[moving.mesh], out=starts[1:])
+        starts[1:] += len(pieces.face)
         placed = PlacedForRays(
             _turned(np.eye(3), axes),
             _turned(-origin, axes),
@@ -181,6 +184,7 @@ class RayCaster:
             # Copies: arrays that may not be written to are another type, for which everything would be built again.
             self._meshes = ray_meshes_of(scene.shapes)
             self._faces = (np.array(scene.shapes.normals), np.array(scene.shapes.labels))
+            self._sizes = np.diff(scene.shapes.first_face).astype(np.int64)
         if scene.shapes is not self._shapes or scene.fixed is not self._fixed:
             self._pieces = pieces_of(scene.shapes, scene.fixed)
             largest = [int(np.diff(meshes.first_vertex).max(initial=1)) for meshes in (self._meshes, self._pieces.meshes)]
@@ -199,13 +203,13 @@ class Aim(NamedTuple):
     faces: tuple[NDArray[np.float32], NDArray[np.uint8]]
 
 
-def described(aim: Aim, bundle: RayBundle, inverse: F64, met: I64, *, details: bool) -> Hits:
+def described(aim: Aim, bundle: RayBundle, inverse: F64, met: I32 | I64, *, details: bool) -> Hits:
     """What rays met, from the code of the face that each met first and one over how far it was."""
     label, actor, cosine = np.zeros(bundle.count, np.uint8), np.zeros(bundle.count, np.int32), np.zeros(bundle.count)
     if details:
         scene, placed = aim.scene, aim.placed
         identify(
-            met,
+            met.astype(np.int64, copy=False),
             bundle.arrays,
             (aim.pieces.face, aim.pieces.instance),
             (placed.starts, np.array(scene.moving.id), aim.first_face),
@@ -214,13 +218,25 @@ def described(aim: Aim, bundle: RayBundle, inverse: F64, met: I64, *, details: b
             np.concatenate([_turned(scene.fixed.axes, aim.axes), placed.axes]),
             (label, actor, cosine),
         )
-    return Hits(np.where(met >= 0, 1.0 / inverse, np.inf), label, actor, cosine)
+    distance_m = 1.0 / inverse
+    distance_m[met < 0] = np.inf
+    return Hits(distance_m, label, actor, cosine)
 
 
 def _turned(vectors: F64, axes: F64) -> F64:
     """Vectors [..., 3] of the world as the sensor sees them, by its forward, right and up. No BLAS: it may fuse."""
-    parts = [vectors[..., 0] * axis[0] + vectors[..., 1] * axis[1] + vectors[..., 2] * axis[2] for axis in axes]
-    return np.stack(parts, axis=-1)
+    # A copy, also because arrays that may not be written to are another type to compiled code.
+    flat = np.array(vectors).reshape(-1, 3)
+    made = np.empty_like(flat)
+    _turn(flat, axes, made)
+    return made.reshape(vectors.shape)
+
+
+@compiled_entry
+def _turn(vectors: F64, axes: F64, made: F64) -> None:
+    for i in range(vectors.shape[0]):
+        for k in range(3):
+            made[i, k] = vectors[i, 0] * axes[k, 0] + vectors[i, 1] * axes[k, 1] + vectors[i, 2] * axes[k, 2]
 
 
 @compiled_entry
