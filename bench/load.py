@@ -20,7 +20,7 @@ import psutil
 
 from bench.tools import save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
-from samepath.instrument.conditions import stress_ng
+from samepath.instrument.conditions import cpu_load
 from samepath.instrument.conditions.applicable import why_not
 from samepath.instrument.conditions.cpu_load import busy_ratio
 from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
@@ -96,7 +96,7 @@ def main() -> bool:
 def _cpu(figures: dict[str, object]) -> bool:
     rows, found = [], []
     cores = len(read_core_times())
-    for tool in ("samepath", *([stress_ng.NAME] if stress_ng.installed() else [])):
+    for tool in ("samepath", *([cpu_load.STRESS_NG] if cpu_load.has_stress_ng() else [])):
         for name, (busy_s, idle_s) in NEIGHBOURS.items():
             for target in TARGETS:
                 if target <= busy_s / (busy_s + idle_s) / cores:

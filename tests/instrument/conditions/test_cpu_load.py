@@ -10,7 +10,7 @@ import pytest
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions import stress_ng
+from samepath.instrument.conditions import cpu_load
 from samepath.instrument.conditions.cpu_load import (
     GAIN,
     REST_LEAST,
@@ -24,7 +24,7 @@ from samepath.instrument.conditions.cpu_load import (
 from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
 
-NO_STRESS_NG = pytest.mark.skipif(not stress_ng.installed(), reason="stress-ng is not installed")
+NO_STRESS_NG = pytest.mark.skipif(not cpu_load.has_stress_ng(), reason="stress-ng is not installed")
 TOOLS = ["samepath", pytest.param("stress-ng", marks=NO_STRESS_NG)]
 
 
@@ -64,9 +64,9 @@ def test_what_stress_ng_leaves_can_be_corrected_in_both_directions(demand):
 
 def test_a_tool_is_chosen_or_refused(monkeypatch):
     assert chosen_tool("samepath") == "samepath"
-    monkeypatch.setattr(stress_ng, "installed", lambda: True)
+    monkeypatch.setattr(cpu_load, "has_stress_ng", lambda: True)
     assert chosen_tool("auto") == chosen_tool("stress-ng") == "stress-ng"
-    monkeypatch.setattr(stress_ng, "installed", lambda: False)
+    monkeypatch.setattr(cpu_load, "has_stress_ng", lambda: False)
     assert chosen_tool("auto") == "samepath"
     with pytest.raises(StudyError, match="stress-ng was asked for, but it is not installed: install it"):
         chosen_tool("stress-ng")

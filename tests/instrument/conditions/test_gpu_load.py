@@ -3,9 +3,9 @@
 import pytest
 
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions.gpu_kernels import BACKENDS, UNIT_S, calibrated, first_kernel, unit_of
 from samepath.instrument.conditions.gpu_load import BACKENDS as NAMES
 from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
+from samepath.instrument.conditions.worker import BACKENDS, UNIT_S, calibrated, first_kernel, unit_of
 from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 

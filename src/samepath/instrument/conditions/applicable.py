@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions import process, stress_ng
+from samepath.instrument.conditions import cpu_load, process
 from samepath.instrument.conditions.gpu_load import usable_backends
 from samepath.instrument.conditions.memory_load import array_bytes, read_room_bytes, worker_count
 from samepath.instrument.host.facts import read_cpu, read_limits
@@ -65,8 +65,8 @@ def why_not(condition: Mapping[str, Scalar], host: HostAbilities | None = None) 
 
 def missing_tool(tool: str) -> str | None:
     """Return why a load tool that was asked for by name cannot be used; None if it can."""
-    if tool == stress_ng.NAME and not stress_ng.installed():
-        return f"{tool} was asked for, but it is not installed: {stress_ng.INSTALL}"
+    if tool == cpu_load.STRESS_NG and not cpu_load.has_stress_ng():
+        return f"{tool} was asked for, but it is not installed: {cpu_load.INSTALL_STRESS_NG}"
     return None
 
 

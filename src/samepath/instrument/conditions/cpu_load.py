@@ -12,16 +12,72 @@ range for some steps in a row: each start is a gap of about a hundredth of a sec
 simulator.
 """
 
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions import stress_ng
-from samepath.instrument.conditions.stress_ng import StressNg
-from samepath.instrument.conditions.worker_pool import ControlLoop, SchedulingState, WorkerPool, corrected
+from samepath.instrument.conditions.worker_pool import (
+    ControlLoop,
+    SchedulingState,
+    WorkerPool,
+    corrected,
+    end,
+    last_words,
+    launch,
+)
 from samepath.instrument.host.sampler import CoreTimes, read_core_times
+
+STRESS_NG: Final = "stress-ng"
+INSTALL_STRESS_NG: Final = "install it (apt-get install stress-ng, dnf install stress-ng) or leave load_tool at auto"
+
+
+def has_stress_ng() -> bool:
+    """Say whether stress-ng is there."""
+    return shutil.which(STRESS_NG) is not None
+
+
+class StressNg:
+    """One ``stress-ng --cpu`` with a worker per core, at ``percent`` of each; 0 is none at all.
+
+    It ends with the thread that set it, and its own children end with it.
+    """
+
+    def __init__(self, scheduling: SchedulingState) -> None:
+        self.percent = 0
+        self._scheduling = scheduling
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the load
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process, if it runs."""
+        return None if self._process is None else self._process.pid
+
+    def run_at(self, percent: int) -> None:
+        """End the one that runs and start another; the gap is about a hundredth of a second."""
+        before, self._process, self.percent = self._process, None, percent
+        if percent > 0:
+            cores = str(len(self._scheduling.cores))
+            argv = [STRESS_NG, "--cpu", cores, "--cpu-load", str(percent), "--timeout", "0", "--quiet", "--oomable"]
+            self._process = launch("command", self._scheduling, self._errors, argv=argv)
+        if before is not None:
+            end(before)
+
+    def check(self) -> None:
+        """Raise StudyError if it is gone."""
+        if self._process is not None and self._process.poll() is not None:
+            raise StudyError(f"{STRESS_NG} ended: {last_words(self._errors, self._process.returncode)}")
+
+    def close(self) -> None:
+        """End it."""
+        self.run_at(0)
+        self._errors.close()
+
 
 CONTROL_S: Final = 0.25
 """The kernel counts in hundredths of a second per core: over 0.25 s a reading is good to 4 points a core, less over many."""
@@ -99,7 +155,7 @@ class CpuLoad:
     def _begin(self) -> None:
         # In the loop's own thread, because workers end with the thread that started them.
         self._workers = WorkerPool("CPU", len(self._scheduling.cores), self._scheduling)
-        if self.tool == stress_ng.NAME:
+        if self.tool == STRESS_NG:
             self._stress = StressNg(self._scheduling)
             self._stress.run_at(_percent(bulk_of(self._demand)))
         # Only now: starting interpreters keeps cores busy too, and must not be taken for load that has to be corrected.
@@ -177,9 +233,9 @@ def _checked(target: float) -> float:
 def chosen_tool(tool: str) -> str:
     """Return what makes the load: stress-ng or samepath."""
     if tool == "auto":
-        return stress_ng.NAME if stress_ng.installed() else "samepath"
-    if tool == stress_ng.NAME and not stress_ng.installed():
-        raise StudyError(f"load_tool {tool} was asked for, but it is not installed: {stress_ng.INSTALL}")
+        return STRESS_NG if has_stress_ng() else "samepath"
+    if tool == STRESS_NG and not has_stress_ng():
+        raise StudyError(f"load_tool {tool} was asked for, but it is not installed: {INSTALL_STRESS_NG}")
     return tool
 
 
