@@ -4,8 +4,8 @@ Periods differ by up to a quarter from each other, in a fixed order, so that wor
 with the kernel's ticks. The kernel may count utilisation by sampling at those ticks: a worker in step with them would be seen
 always busy or never, and workers in step with each other would load the machine in bursts that a simulator feels as a rhythm.
 
-Work for a GPU goes through PyTorch, CuPy or the CUDA driver itself, whichever is there. A kernel is launched without waiting and
-waited for by sleeping, not spinning: a GPU load should not be a CPU load.
+Work for a GPU goes through PyTorch, CuPy or the CUDA driver itself, whichever is there. A kernel is launched without waiting
+and waited for by sleeping, not spinning: a GPU load should not be a CPU load.
 """
 
 import ctypes
@@ -65,7 +65,6 @@ def memory_unit(settings: Mapping[str, Any]) -> tuple[Unit, int]:
 
 def gpu_unit(settings: Mapping[str, Any]) -> tuple[Unit, int]:
     """Return work for the first GPU, through the first back end that works here."""
-
     name, kernel = first_kernel(settings["backends"])
     return unit_of(kernel), 1 + settings["backends"].index(name)
 
@@ -107,13 +106,6 @@ def main(task: Mapping[str, Any]) -> None:
     shared = SharedNumbers(settings["workers"], settings["handle"])
     shared[ready_at(settings["index"])] = answer
     serve(shared, settings["index"], unit, task["parent"])
-
-
-if __name__ == "__main__":
-    try:
-        main(json.loads(sys.argv[1]))
-    except Exception as problem:  # one line for the owner, who shows the last
-        sys.exit(" ".join(str(problem).split()) or type(problem).__name__)
 
 
 UNIT_S: Final = 0.001
@@ -319,3 +311,10 @@ def calibrated(kernel: Kernel[Mark], now_s: Callable[[], float] = SYSTEM_CLOCK.m
         if took_s >= 4 * UNIT_S or rounds >= 2**20:
             return max(1, round(rounds * UNIT_S / took_s))
         rounds *= 2
+
+
+if __name__ == "__main__":
+    try:
+        main(json.loads(sys.argv[1]))
+    except Exception as problem:  # one line for the owner, who shows the last
+        sys.exit(" ".join(str(problem).split()) or type(problem).__name__)
