@@ -351,7 +351,7 @@ def _source(loop: CellAnalysis, replay: CellAnalysis, threshold: float) -> tuple
     return "both" if adds else "world", size.p_value
 
 
-IN_LOOP, SEES_REPLAYED, EGO_REPLAYED = "in-loop", "sees-replayed", "ego-replayed"
+SEES_REPLAYED, EGO_REPLAYED = "sees-replayed", "ego-replayed"
 _LEVELS: Final = (IN_LOOP, SEES_REPLAYED, EGO_REPLAYED)
 
 
