@@ -16,6 +16,7 @@ from samepath.instrument.host.doctor import (
     Diagnosis,
     MemoryTest,
     bounded_bytes,
+    check_gpu_memory,
     check_memory,
     count_steps,
     examine,
@@ -23,7 +24,6 @@ from samepath.instrument.host.doctor import (
     read_host,
 )
 from samepath.instrument.host.facts import CgroupLimits
-from samepath.instrument.host.gpu_memory import check_gpu_memory
 from samepath.instrument.host.probe import Probe, Unknown
 from samepath.instrument.progress import progress_bar
 

@@ -4,8 +4,7 @@ import ctypes
 
 import pytest
 
-from samepath.instrument.host.doctor import LEAST_BYTES, describe
-from samepath.instrument.host.gpu_memory import check_gpu_memory
+from samepath.instrument.host.doctor import LEAST_BYTES, check_gpu_memory, describe
 from samepath.instrument.host.probe import Unknown
 
 

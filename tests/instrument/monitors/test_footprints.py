@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
-from samepath.instrument.monitors.geometry import Footprint, Size, contact_s, gap_m
+from samepath.instrument.monitors.view import Footprint, Size, contact_s, gap_m
 
 CAR, BUS, WALKER = Size(2.2, 0.9), Size(6.0, 1.25), Size(radius_m=0.3)
 PLACES = st.floats(-15, 15)

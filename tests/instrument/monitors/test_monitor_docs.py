@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from samepath.cli.app import app
 from samepath.instrument.analysis.assertions import wilks_share
 from samepath.instrument.evaluation import monitor_set
-from samepath.instrument.monitors.coverage import DISTANCE_BANDS_M, SPEED_BANDS_MPS
 from samepath.instrument.monitors.file import KINDS
+from samepath.instrument.monitors.monitor import DISTANCE_BANDS_M, SPEED_BANDS_MPS
 from tests.support import ROOT
 
 MONITORS = (ROOT / "docs" / "monitors.md").read_text("utf-8")

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
-from samepath.instrument.monitors.coverage import CellCoverage
-from samepath.instrument.monitors.monitor import MonitoredCell, MonitorSet, MonitorTrace
+from samepath.instrument.monitors.monitor import CellCoverage, MonitoredCell, MonitorSet, MonitorTrace
 
 Floats = NDArray[np.float64]
 _MOST_LISTED: Final = 20

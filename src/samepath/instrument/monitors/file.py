@@ -19,9 +19,8 @@ from samepath.core.documents import read_yaml, validate
 from samepath.core.errors import InputError, SamepathError, unknown
 from samepath.core.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_m, parse_quantity
 from samepath.instrument.monitors.expression import FUNCTIONS, TEMPORAL, UNITS, parse
-from samepath.instrument.monitors.geometry import Size
 from samepath.instrument.monitors.monitor import MOST_MONITORS, Monitor, MonitorSet
-from samepath.instrument.monitors.view import GROUPS, MonitoredRoads, MonitoredScene
+from samepath.instrument.monitors.view import GROUPS, MonitoredRoads, MonitoredScene, Size
 
 LARGEST_BYTES: Final = 1 << 20
 _MOST_SPANS: Final = 50
