@@ -10,8 +10,8 @@ from samepath.engines import registry
 from samepath.instrument.analysis.study import Restriction
 from samepath.instrument.report.console import print_document
 from samepath.instrument.report.document import Document, to_json
-from samepath.instrument.report.how_run import UNLIKE_PUBLISHED, how_run_notes, isolation_words, time_words
 from samepath.instrument.report.html import render_html
+from samepath.instrument.report.published import UNLIKE_PUBLISHED, how_run_notes, isolation_words, time_words
 from tests.support.study_cells import cell, elsewhere, run
 
 

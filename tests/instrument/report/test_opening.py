@@ -9,7 +9,7 @@ import pytest
 import samepath
 from samepath.instrument.analysis.cell import analyse_cell
 from samepath.instrument.report.html import render_html
-from samepath.instrument.report.opening_figure import opening
+from samepath.instrument.report.path_figure import opening
 from samepath.instrument.report.words import plainly
 from tests.conftest import cell_of, straight_run
 from tests.support.report_cells import document_of, identical, noisy

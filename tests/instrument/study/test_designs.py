@@ -7,7 +7,7 @@ import pytest
 from pydoe import fracfact_aliasing
 
 from samepath.core.errors import StudyError
-from samepath.instrument.study.designs import MAX_ROWS, aliases, combine
+from samepath.instrument.study.plan import MAX_ROWS, aliases, combine
 from samepath.instrument.study.records import Combination, Factor
 
 FULL, SINGLE = Combination.FULL, Combination.ONE_AT_A_TIME

@@ -13,8 +13,7 @@ from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.factors import MissingCell, Scalar, joined, level_words, title
 from samepath.instrument.report.document import Document
-from samepath.instrument.report.how_run import how_run_notes
-from samepath.instrument.report.published import published, published_length
+from samepath.instrument.report.published import how_run_notes, published, published_length
 from samepath.instrument.report.side_by_side import print_side
 from samepath.instrument.report.study_view import QuestionView, leak_lines, questions
 from samepath.instrument.report.words import count, exclusion

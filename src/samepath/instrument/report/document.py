@@ -33,7 +33,7 @@ from samepath.instrument.analysis.study import (
 )
 from samepath.instrument.analysis.verdict import chance_to_see, repeats_needed, repeats_until_stop
 from samepath.instrument.report import published
-from samepath.instrument.report.how_run import how_run_object
+from samepath.instrument.report.published import how_run_object
 
 _MOST_ENDINGS: Final = 20
 

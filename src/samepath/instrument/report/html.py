@@ -13,13 +13,13 @@ import samepath
 from samepath.core.files import write_text_atomically
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import CellAnalysis
-from samepath.instrument.report import figures, opening_figure
-from samepath.instrument.report.assertion_view import view_assertions
+from samepath.instrument.report import figures, path_figure
 from samepath.instrument.report.cell_view import (
     FigureView,
     cell_row,
     published_notes,
     table_rows,
+    view_assertions,
     view_cell,
     view_figure,
     view_verdict,
@@ -110,7 +110,7 @@ def _opening(document: Document, worst: CellAnalysis) -> FigureView:
     if first is not None:
         # Which digits differ is told with the cell: here somebody looks at a picture.
         where = f" To the bit, repeat {first.repeat} parts from repeat {first.reference_repeat} at tick {first.tick}"
-        seen_s = opening_figure.seen_at_s(worst)
+        seen_s = path_figure.seen_at_s(worst)
         far = (
             ""
             if seen_s is None
@@ -118,7 +118,7 @@ def _opening(document: Document, worst: CellAnalysis) -> FigureView:
         )
         where = f"{where}{far}."
     words = f"{worst.header.cell}, from above. {same}.{where}"
-    return view_figure(opening_figure.opening(worst, document.roads.get(worst.header.scenario, ())), words)
+    return view_figure(path_figure.opening(worst, document.roads.get(worst.header.scenario, ())), words)
 
 
 def _viewer_address(document: Document, worst: CellAnalysis) -> str:
