@@ -11,8 +11,7 @@ import numpy as np
 
 import samepath
 from bench.tools import save, show
-from samepath.instrument.viewer.packing import cell_block, ground_block, index_of, index_row
-from samepath.instrument.viewer.page import served_page
+from samepath.instrument.viewer.page import cell_block, ground_block, index_of, index_row, served_page
 from samepath.instrument.viewer.scene import DrawnCell, Ground, Surface, ViewActor, ViewOutcome, shape_of
 from samepath.instrument.viewer.server import ViewServer, ViewSource
 

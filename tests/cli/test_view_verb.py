@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import samepath
 from samepath.cli.app import app
 from samepath.core.errors import SamepathError
-from samepath.instrument.viewer.packing import MAGIC
+from samepath.instrument.viewer.page import MAGIC
 from samepath.simulator.carla.records import Settings, write_settings
 from tests.support.rpc import RawRpc
 

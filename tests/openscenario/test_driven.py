@@ -7,8 +7,8 @@ import pytest
 from samepath import run_study
 from samepath.core.errors import InputError
 from samepath.scenarios.model import build_scenario, load_scenario
+from samepath.scenarios.paths import TimedWalk, Timetable, timetable_of
 from samepath.scenarios.scripts import read_script, tracks_by_place, with_run_up
-from samepath.scenarios.timed import TimedWalk, Timetable, timetable_of
 from samepath.simulator.simulation import Simulation
 from tests.support.xosc import after, at, document, event, init, lane, pedestrian, speed, story, vehicle, world, write
 

@@ -73,7 +73,7 @@ class LiveView:
         self._observer.close()
 
     def _source(self) -> "ViewSource":
-        from samepath.instrument.viewer.packing import ground_block
+        from samepath.instrument.viewer.page import ground_block
         from samepath.instrument.viewer.server import ViewSource
 
         def ground(number: int) -> bytes:
@@ -96,8 +96,7 @@ class LiveView:
     def _page(self) -> str:
         from samepath import __version__
         from samepath.engines.samepath.picturing import MOUNTS
-        from samepath.instrument.viewer.packing import IndexRow, index_of
-        from samepath.instrument.viewer.page import served_page
+        from samepath.instrument.viewer.page import IndexRow, index_of, served_page
 
         name, ground = self._ground()
         row = IndexRow(name, 1, 1, None, 0.0, None if ground is None else 0)

@@ -46,9 +46,9 @@ from samepath.instrument.execution.rehearsal import (
 from samepath.instrument.execution.run import Failure, RunResult, run_plan
 from samepath.instrument.host.provenance import collect_provenance
 from samepath.instrument.progress import Display, ShowStudy, display_for
-from samepath.instrument.study.growing import parse_until
 from samepath.instrument.study.plan import TIME_SCALE, built_in_studies, in_real_time, load_plan, make_plan
 from samepath.instrument.study.records import Plan
+from samepath.instrument.study.spec import parse_until
 from samepath.instrument.traces.store import stored_repeats
 
 StudySource = str | os.PathLike[str] | Mapping[str, Any] | Plan

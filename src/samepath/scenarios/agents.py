@@ -31,7 +31,7 @@ from samepath.core.errors import InputError, SimulatorError
 from samepath.core.states import ActorState, Command, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg
 from samepath.scenarios.drivers import VehicleFollower, VehicleObservation, VehicleState
-from samepath.scenarios.timed import TimedWalk
+from samepath.scenarios.paths import TimedWalk
 from samepath.scenarios.walkers import WalkerFollower, WalkerObservation, WalkerObstacle, WalkerState
 
 _ANSWER_S: Final = 10.0

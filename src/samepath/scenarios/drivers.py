@@ -24,8 +24,7 @@ from typing import Final
 from samepath.core.errors import InputError
 from samepath.core.states import VehicleCommand
 from samepath.core.trig import PI, atan2, to_radians
-from samepath.scenarios.paths import Path, PathTracker, TrackerState
-from samepath.scenarios.timed import Timetable
+from samepath.scenarios.paths import Path, PathTracker, Timetable, TrackerState
 
 # How far ahead the nearest waypoint is looked for: several times what a vehicle covers in a control period.
 _WINDOW_M: Final = 2.0

@@ -24,8 +24,7 @@ from samepath.core.states import Command, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg, wrap_deg
 from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleObservation, VehicleSettings
 from samepath.scenarios.model import ActorSpec, ScenarioSpec, built_in_scenarios, load_scenario, parse_scenario
-from samepath.scenarios.paths import SPACING_M, Path, interpolate
-from samepath.scenarios.timed import TimedWalk, timetable_of
+from samepath.scenarios.paths import SPACING_M, Path, TimedWalk, interpolate, timetable_of
 
 Point = tuple[float, float]
 

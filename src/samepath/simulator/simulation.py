@@ -40,9 +40,8 @@ from samepath.scenarios.astar import Grid, rasterise
 from samepath.scenarios.camera_driver import CameraAgent
 from samepath.scenarios.drivers import Steering, VehicleFollower, VehicleSettings
 from samepath.scenarios.model import CAMERA, ActorSpec, ScenarioSpec, build_scenario
-from samepath.scenarios.paths import Path, interpolate
+from samepath.scenarios.paths import Path, TimedWalk, interpolate, timetable_of
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder, driven_from_outside
-from samepath.scenarios.timed import TimedWalk, timetable_of
 from samepath.scenarios.walkers import WalkerFollower, WalkerSettings
 from samepath.simulator.maps import Mesh, load_map
 from samepath.simulator.maps.surfaces import GROUND_LABELS

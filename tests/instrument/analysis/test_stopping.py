@@ -8,8 +8,8 @@ from samepath.core.errors import SamepathError
 from samepath.core.streams import stream
 from samepath.instrument.analysis.stopping import LEAST, RateRule, SigmaRule, plan_size, repeats_for_power, sigma_factors
 from samepath.instrument.analysis.verdict import clopper_pearson, repeats_until_stop
-from samepath.instrument.study.growing import parse_until
 from samepath.instrument.study.plan import make_plan
+from samepath.instrument.study.spec import parse_until
 from samepath.instrument.study_run import run_study
 from tests.conftest import straight_run
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from samepath.core.errors import SimulatorError, StoreError
 from samepath.core.inputs import Input, InputKind, InputLog
 from samepath.instrument.traces import recorder as recorders
-from samepath.instrument.traces.inputs import part_path
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import log_digest
 from samepath.instrument.traces.store import StoredCell, StoreWriter, store_repeats
+from samepath.instrument.traces.tables import part_path
 from tests.conftest import cell_of, header, straight_run
 
 numbers = st.floats(allow_infinity=False, allow_nan=True, width=64)

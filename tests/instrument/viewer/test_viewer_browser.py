@@ -9,8 +9,7 @@ from PIL import Image
 
 from samepath.instrument.monitors.file import read_monitors
 from samepath.instrument.traces.recorder import Recorder
-from samepath.instrument.viewer.packing import cell_block, ground_block, index_of, index_row
-from samepath.instrument.viewer.page import served_page, whole_page
+from samepath.instrument.viewer.page import cell_block, ground_block, index_of, index_row, served_page, whole_page
 from samepath.instrument.viewer.scene import Ground, Surface, view_cell
 from samepath.instrument.viewer.server import ViewServer, ViewSource
 from tests.conftest import cell_of

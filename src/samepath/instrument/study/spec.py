@@ -3,10 +3,13 @@
 What one value must look like is checked by the models; what values must be together (execution that fits the cells, filters
 that name a condition of this study) by :func:`check_together`, which needs the finished plan. A key in the wrong stage is
 answered with the right one (:func:`check_places`) before the models see it.
+
+Repeats may grow until enough is known, ``repeats: {until: "rate < 1 %", max: 3000}``; :func:`parse_until` reads that.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -16,9 +19,33 @@ from samepath.core.errors import InputError, SamepathError, unknown
 from samepath.core.limits import read_limits
 from samepath.core.units import parse_duration_s, parse_tolerance_m
 from samepath.core.verdicts import Verdict
-from samepath.instrument.study.growing import parse_until
 from samepath.instrument.study.levels import CONDITIONS, PROCESS_CONDITIONS, START_CONDITIONS, read_level
 from samepath.instrument.study.records import MAX_REPEATS, Combination, Isolation, Order, Plan, PlannedCell
+
+_SHARE_TEXT: Final = r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)"
+_RATE: Final = re.compile(rf"\s*rate\s*<\s*{_SHARE_TEXT}\s*")
+_SIGMA: Final = re.compile(rf"\s*sigma\s+known\s+within\s+{_SHARE_TEXT}\s*")
+
+
+@dataclass(frozen=True)
+class Until:
+    """When to stop: the rate of divergence is shown to be below or above ``share``, or sigma is known within it."""
+
+    what: str  # "rate" or "sigma"
+    share: float
+
+
+def parse_until(text: str) -> Until:
+    """Read ``rate < 1 %`` or ``sigma known within 10 %``."""
+    for what, pattern in (("rate", _RATE), ("sigma", _SIGMA)):
+        match = pattern.fullmatch(text)
+        if match is not None:
+            share = float(match[1]) / 100 if match[2] else float(match[1])
+            if not 0 < share < 1:
+                raise InputError(f"a share between 0 and 1, or 0 % and 100 %, was wanted, but {text!r} came")
+            return Until(what, share)
+    raise InputError(f"'rate < 1 %' or 'sigma known within 10 %' was wanted, but {text!r} came")
+
 
 LOAD_TOOLS: Final = ("auto", "stress-ng", "samepath")
 CRITERIA: Final = ("deviation", "sigma")

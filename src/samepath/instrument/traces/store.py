@@ -48,9 +48,19 @@ from samepath.core.files import make_folder, sync_folder, write_atomically, writ
 from samepath.core.inputs import InputLog
 from samepath.instrument.traces import tables as schema
 from samepath.instrument.traces.cell import Block, CellTrace, RunInfo, dense_block, info_of, place, scatter, scatter_digests
-from samepath.instrument.traces.inputs import StoredLogs, inputs_spool_path, pack_inputs, spool_inputs, stored_logs
 from samepath.instrument.traces.records import FrameTable, Header, HostLog, Repeat, Sample
-from samepath.instrument.traces.tables import pack_frames, spool_frames, spool_path, stored_samples, stored_tables
+from samepath.instrument.traces.tables import (
+    StoredLogs,
+    inputs_spool_path,
+    pack_frames,
+    pack_inputs,
+    spool_frames,
+    spool_inputs,
+    spool_path,
+    stored_logs,
+    stored_samples,
+    stored_tables,
+)
 
 # Few enough to be written anew when one repeat is added, many enough for a handful of files per cell.
 REPEATS_PER_PART: Final = 1000

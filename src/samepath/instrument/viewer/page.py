@@ -2,17 +2,135 @@
 
 The policy in the page names the digest of the one script and the one sheet of styles: a name from a trace that found a way into
 the markup could still run nothing, load nothing and send nothing. The script puts names into the page as text only.
+
+What the page reads: one index of plain data, and for every cell and every map a block of bytes.
+
+A block is a line ``samepath view 2``, the length of a JSON head in 4 bytes, the head, and the arrays that it lists, each at a
+multiple of 8 bytes from the start of the block: typed arrays of JavaScript are then laid over the bytes without a copy.
+Everything is little-endian, as every browser that runs is.
 """
 
 import base64
 import gzip
 import hashlib
+import json
+import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from samepath.instrument.viewer.packing import json_text
+import numpy as np
+from numpy.typing import NDArray
+
+from samepath.instrument.viewer.scene import DrawnCell, Ground
+
+MAGIC: Final = b"samepath view 2\n"
+_ALIGN: Final = 8
+
+
+def cell_block(view: DrawnCell) -> bytes:
+    """Return a cell as bytes."""
+    head = {
+        "name": view.name,
+        "scenario": view.scenario,
+        "simulator": view.simulator,
+        "condition": view.condition,
+        "step_s": view.step_s,
+        "lossless": view.lossless,
+        "repeats": view.repeats,
+        "actors": [asdict(actor) for actor in view.actors],
+        "outcomes": [asdict(outcome) for outcome in view.outcomes],
+        "endings": list(view.endings),
+        "marks": [asdict(mark) for mark in view.marks],
+        "marks_left_out": view.marks_left_out,
+        "every": view.every,
+        "origin_m": list(view.origin_m),
+        "parting_tick": view.parting_tick,
+        "monitors": [
+            {
+                "name": monitor.name,
+                "source": monitor.source,
+                "unit": monitor.unit,
+                "passes": monitor.passes,
+                "fails": monitor.fails,
+                "verdicts": monitor.verdicts,
+                "worst_tick": monitor.worst_tick,
+                "worst_margin": monitor.worst_margin,
+                "why_not": monitor.why_not,
+            }
+            for monitor in view.monitors
+        ],
+        "monitors_left_out": view.monitors_left_out,
+    }
+    arrays: dict[str, NDArray[Any]] = {
+        "ticks": view.ticks.astype("<f8"),
+        "reference": view.reference.astype("<f4"),
+        # By tick first: what is drawn at once then lies together, and a page that draws on the processor is limited by that.
+        "offsets": view.offsets.astype("<f2").view("<u2").transpose(2, 0, 1, 3),
+        "spread_m": view.spread_m.astype("<f4"),
+    }
+    for number, monitor in enumerate(view.monitors):
+        arrays[f"low{number}"], arrays[f"high{number}"] = monitor.low.astype("<f4"), monitor.high.astype("<f4")
+    return _packed(head, arrays)
+
+
+def ground_block(ground: Ground) -> bytes:
+    """Return a map as bytes."""
+    head = {"name": ground.name, "labels": [surface.label for surface in ground.surfaces]}
+    arrays: dict[str, NDArray[Any]] = {}
+    for number, surface in enumerate(ground.surfaces):
+        arrays[f"vertices{number}"] = surface.vertices.astype("<f4")
+        arrays[f"triangles{number}"] = surface.triangles.astype("<u4")
+    return _packed(head, arrays)
+
+
+class IndexRow(NamedTuple):
+    """What the page knows of a cell before it has read it; ``ground`` is the number of its map."""
+
+    name: str
+    repeats: int
+    outcomes: int
+    parting_tick: int | None
+    max_spread_m: float
+    ground: int | None
+
+
+def index_row(view: DrawnCell, ground: int | None) -> IndexRow:
+    """Summarise a cell."""
+    far_m = float(np.max(view.spread_m, initial=0.0))
+    return IndexRow(view.name, view.repeats, len(view.outcomes), view.parting_tick, far_m, ground)
+
+
+def index_of(
+    title: str, version: str, rows: Sequence[IndexRow], grounds: Sequence[str], mounts: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Say what there is to see: the page shows this before it has read any block.
+
+    ``mounts`` are the places on an actor from which the server draws pictures; none: it draws no pictures.
+    """
+    cells = [row._asdict() for row in rows]
+    return {"title": title, "version": version, "cells": cells, "grounds": list(grounds), "mounts": list(mounts)}
+
+
+def json_text(data: object) -> str:
+    """Return JSON that may stand in a page: no text in it can end the element that holds it, whatever a name says."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _packed(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    listed, at, parts = {}, 0, []
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array).tobytes()
+        listed[name] = {"at": at, "count": array.size, "kind": array.dtype.str[1:]}
+        parts.append(data + bytes(-len(data) % _ALIGN))
+        at += len(parts[-1])
+    words = json.dumps({**head, "arrays": listed}, ensure_ascii=True, allow_nan=False).encode()
+    words += b" " * (-(len(MAGIC) + 4 + len(words)) % _ALIGN)
+    return b"".join([MAGIC, struct.pack("<I", len(words)), words, *parts])
+
 
 SCRIPT: Final = "viewer.js"
 STYLE: Final = "viewer.css"
@@ -44,11 +162,11 @@ def whole_page(index: Mapping[str, Any], cells: Sequence[bytes], grounds: Sequen
     """Return the page with all its blocks in it, packed."""
     blocks = [(f"cell-{number}", block) for number, block in enumerate(cells)]
     blocks += [(f"ground-{number}", block) for number, block in enumerate(grounds)]
-    texts = [f'<script type="application/octet-stream" id="{name}">{_packed(block)}</script>' for name, block in blocks]
+    texts = [f'<script type="application/octet-stream" id="{name}">{_base64(block)}</script>' for name, block in blocks]
     return _filled(index, "\n".join(texts), connect=False)
 
 
-def _packed(block: bytes) -> str:
+def _base64(block: bytes) -> str:
     # Without a time stamp: equal traces give equal files.
     return base64.b64encode(gzip.compress(block, 6, mtime=0)).decode()
 
