@@ -29,8 +29,8 @@ from samepath.engines.samepath.game_loop import SamepathGameLoop
 from samepath.engines.samepath.recordings import check, record
 from samepath.instrument.conditions.cpu_load import CpuLoad
 from samepath.scenarios.model import load_scenario
-from samepath.simulator.replay.opening import open_file
 from samepath.simulator.replay.recording import read_run
+from samepath.simulator.replay.replay import open_file
 from samepath.simulator.run_setup import RunSetup
 from samepath.simulator.simulation import SimulationSettings
 

@@ -20,12 +20,9 @@ from samepath.engines.interface import RunRequest
 from samepath.engines.samepath import Samepath
 from samepath.engines.samepath.game_loop import SamepathGameLoop
 from samepath.engines.samepath.recordings import check, record, recording_of, run_digest
-from samepath.simulator.replay.container import RecordingDamagedError, read_parts, write_parts
 from samepath.simulator.replay.fork import CommandChange, fork
-from samepath.simulator.replay.opening import open_file
-from samepath.simulator.replay.recording import SensorDigest, read_run
-from samepath.simulator.replay.replay import RunReplay
-from samepath.simulator.replay.timeline import ReplayDiffersError
+from samepath.simulator.replay.recording import RecordingDamagedError, SensorDigest, read_parts, read_run, write_parts
+from samepath.simulator.replay.replay import ReplayDiffersError, RunReplay, open_file
 from tests.engines.test_replays import BeatClock
 
 VARIABLE = {"mode": "variable", "time_scale": 100.0, "frame_cost_s": 0.0}
@@ -103,7 +100,7 @@ def test_a_tick_is_found_in_both_directions(file):
 
 
 def test_a_way_back_keeps_within_its_memory(run, monkeypatch):
-    monkeypatch.setattr("samepath.simulator.replay.timeline._SNAPSHOT_BYTES_MOST", 1_000_000)
+    monkeypatch.setattr("samepath.simulator.replay.replay._SNAPSHOT_BYTES_MOST", 1_000_000)
     with RunReplay(run[0]) as replay:
         replay._every = 5
         replay.play()
@@ -376,15 +373,15 @@ def test_a_part_that_is_larger_than_it_says_never_fills_the_memory(tmp_path):
     write_parts(path, {"head": b"\0" * (64 << 20)})
     data = path.read_bytes()
     assert len(data) < 1 << 20
-    from samepath.simulator.replay import container
+    from samepath.simulator.replay import recording
 
     packed = zlib.compress(b"\0" * (64 << 20), 6)
-    row = container._Row("head", len(packed), 10, container.link(b"", packed))
-    table = container._head(container._encoder.encode([row]))
-    path.write_bytes(table + container.link(b"", table) + packed)
+    row = recording._Row("head", len(packed), 10, recording.link(b"", packed))
+    table = recording._head(recording._encoder.encode([row]))
+    path.write_bytes(table + recording.link(b"", table) + packed)
     with pytest.raises(RecordingDamagedError, match="is not as long as it says"):
         read_parts(path)
-    assert struct.calcsize("<I") == container._LENGTH_BYTES
+    assert struct.calcsize("<I") == recording._LENGTH_BYTES
 
 
 def test_a_controller_that_a_recording_names_is_never_run(tmp_path, monkeypatch):

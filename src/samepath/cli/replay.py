@@ -14,7 +14,7 @@ from samepath.instrument import replaying
 from samepath.instrument.progress import progress_bar
 
 if TYPE_CHECKING:
-    from samepath.simulator.replay.timeline import Replay
+    from samepath.simulator.replay.replay import Replay
 
 Rec = Annotated[
     Path, typer.Argument(metavar="REC", help="A recording, or a study's folder with --cell and --repeat.", show_default=False)

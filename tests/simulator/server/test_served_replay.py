@@ -8,10 +8,9 @@ import pytest
 from samepath.core.errors import InputError
 from samepath.simulator.carla.records import Settings, write_settings
 from samepath.simulator.maps import load_map
-from samepath.simulator.replay.container import RecordingDamagedError
-from samepath.simulator.replay.opening import open_file
+from samepath.simulator.replay.recording import RecordingDamagedError
+from samepath.simulator.replay.replay import ReplayDiffersError, open_file
 from samepath.simulator.replay.served import pack_journal
-from samepath.simulator.replay.timeline import ReplayDiffersError
 from samepath.simulator.server.commands import WorldStep
 from samepath.simulator.server.journal_files import RecordKind
 from tests.support.journal_scenario import SEES, Desk, begin, kept, play

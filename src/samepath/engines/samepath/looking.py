@@ -85,7 +85,7 @@ def _surfaces(road_map: RoadMap) -> tuple[MapSurface, ...]:
 
 def is_session(path: Path) -> bool:
     """Is this what a server did for its clients: a recording of it, or its journal?"""
-    from samepath.simulator.replay.opening import is_served
+    from samepath.simulator.replay.replay import is_served
 
     return is_served(path)
 

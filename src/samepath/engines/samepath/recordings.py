@@ -32,7 +32,7 @@ from samepath.instrument.traces.records import Repeat
 if TYPE_CHECKING:
     # By their own names: the instrument knows our simulator through this folder alone.
     from samepath.simulator.replay.recording import RunRecording as RunRecording  # noqa: PLC0414
-    from samepath.simulator.replay.timeline import Replay as Replay  # noqa: PLC0414
+    from samepath.simulator.replay.replay import Replay as Replay  # noqa: PLC0414
 
 ENGINES: Final[dict[str, type[EmbeddedSimulator]]] = {"samepath": Samepath, "samepath-game-loop": SamepathGameLoop}
 # What a trace says of the host's clock, which a replay has none of.
@@ -162,7 +162,7 @@ def request_of(recording: "RunRecording", repeat: int = 0) -> Iterator[RunReques
 def check(recording: "RunRecording", name: str, on_tick: Callable[[int], None] = no_tick) -> CheckedRecording:
     """Play a recording with all that rode along; every step, every event and every frame must be what was recorded."""
     from samepath.core.digests import LINK_BYTES
-    from samepath.simulator.replay.timeline import ReplayDiffersError
+    from samepath.simulator.replay.replay import ReplayDiffersError
 
     recording.check_map()
     with request_of(recording) as request:
@@ -187,7 +187,7 @@ def _words(recording: "RunRecording") -> str:
 
 def is_recording(path: Path) -> bool:
     """Does a file begin as a recording does?"""
-    from samepath.simulator.replay.container import is_recording as begins_so
+    from samepath.simulator.replay.recording import is_recording as begins_so
 
     return begins_so(path)
 
@@ -201,7 +201,7 @@ def read(path: Path) -> "RunRecording":
 
 def check_file(path: Path) -> tuple[int, int]:
     """Play the recording in a file, of a run or of a server, with all that rode along; return its steps and sensor frames."""
-    from samepath.simulator.replay.opening import open_file, recorded_run
+    from samepath.simulator.replay.replay import open_file, recorded_run
 
     run = recorded_run(path)
     if run is not None:
@@ -221,6 +221,6 @@ def replay_of(recording: "RunRecording", name: str) -> "Replay":
 
 def open_replay(path: Path) -> "Replay":
     """Open a file, of a run or of what a server did."""
-    from samepath.simulator.replay.opening import open_file
+    from samepath.simulator.replay.replay import open_file
 
     return open_file(path)

@@ -28,7 +28,7 @@ from samepath.core.states import Collision, Command, VehicleCommand, WalkerComma
 from samepath.scenarios.run_inputs import InputFeed, InputRecorder
 from samepath.simulator.game_loop import InlineDecider
 from samepath.simulator.replay.recording import RunRecording, versions
-from samepath.simulator.replay.timeline import TICK_S, ReplayDiffersError
+from samepath.simulator.replay.replay import TICK_S, ReplayDiffersError
 from samepath.simulator.run_setup import FedRun
 from samepath.simulator.simulation import StepResult
 from samepath.simulator.world.state_table import STATE_FIELDS

@@ -21,7 +21,7 @@ from samepath.core.states import Pose, VehicleCommand
 from samepath.core.trig import sincos_deg
 from samepath.simulator.maps import load_map
 from samepath.simulator.physics.frames import attached_pose
-from samepath.simulator.replay.timeline import Replay, ReplayActor
+from samepath.simulator.replay.replay import Replay, ReplayActor
 
 if TYPE_CHECKING:
     from samepath.simulator.sensors.renderer import RenderScene

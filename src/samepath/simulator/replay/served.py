@@ -22,10 +22,8 @@ from samepath.core.errors import InputError, SamepathError
 from samepath.core.files import SYSTEM_DISK, Disk, SystemDisk
 from samepath.core.states import Command, WalkerCommand
 from samepath.simulator.maps import RoadMap
-from samepath.simulator.replay.container import RecordingDamagedError, write_parts
-from samepath.simulator.replay.opening import SERVED
-from samepath.simulator.replay.recording import made_with, versions
-from samepath.simulator.replay.timeline import Replay, ReplayDiffersError
+from samepath.simulator.replay.recording import RecordingDamagedError, made_with, versions, write_parts
+from samepath.simulator.replay.replay import SERVED, Replay, ReplayDiffersError
 from samepath.simulator.server import snapshot
 from samepath.simulator.server.actors import VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import Episode, EpisodeContext
