@@ -16,8 +16,7 @@ from samepath.sessions.wire import (
     read_call,
     redirected,
 )
-from samepath.simulator.carla.codec import answer, token, value_result
-from samepath.simulator.carla.framing import Framer
+from samepath.simulator.carla.codec import Framer, answer, token, value_result
 from tests.support.sessions import actor, row
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.floats(width=32, allow_nan=False)

@@ -59,7 +59,7 @@ from samepath.sessions.wire import (
     redirected,
     unpacked,
 )
-from samepath.simulator.carla.framing import Framer
+from samepath.simulator.carla.codec import Framer
 from samepath.simulator.carla.streams import WORLD_STREAM
 
 ARGUMENTS_WHOLE_BYTES: Final = 256 << 10

@@ -10,6 +10,7 @@ from samepath.instrument.analysis.cell import analyse_cell
 from samepath.instrument.traces.importers import Align, ImportOptions
 from samepath.instrument.traces.load import load_cells
 from samepath.simulator.carla.recorder_file import (
+    NO_ACTOR,
     AddedActor,
     Content,
     Kinematics,
@@ -20,7 +21,6 @@ from samepath.simulator.carla.recorder_file import (
     VehicleInput,
     WalkerInput,
 )
-from samepath.simulator.carla.recorder_records import NO_ACTOR
 
 
 def added(actor, name):

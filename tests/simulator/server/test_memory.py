@@ -8,7 +8,7 @@ import threading
 import msgpack
 import pytest
 
-from samepath.simulator.carla.framing import Framer
+from samepath.simulator.carla.codec import Framer
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.memory import MemoryBudget
 from samepath.simulator.server.methods import methods

@@ -24,6 +24,7 @@ from samepath.simulator.carla.recorder import (
     span_s,
 )
 from samepath.simulator.carla.recorder_file import (
+    NO_ACTOR,
     AddedActor,
     Content,
     Door,
@@ -43,7 +44,6 @@ from samepath.simulator.carla.recorder_file import (
     WalkerInput,
     open_log,
 )
-from samepath.simulator.carla.recorder_records import NO_ACTOR
 
 CAR = AddedActor(24, 1, 10.0, -2.0, 0.5, 0.0, 0.0, 90.0, 142, "vehicle.audi.tt", (LogAttribute(4, "role_name", "hero"),))
 WALKER = AddedActor(25, 2, 5.0, 5.0, 1.0, 0.0, 0.0, 0.0, 170, "walker.pedestrian.0001")

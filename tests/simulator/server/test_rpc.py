@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samepath.simulator.carla.framing import Framer
+from samepath.simulator.carla.codec import Framer
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import MalformedCallError, parse

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 
 from samepath.core.streams import stream
-from samepath.simulator.carla.recorder_file import ADDED, BY_ID, PLATFORM_TIME, REMOVED, VISUAL_TIME
-from samepath.simulator.carla.recorder_records import MAGIC, NO_ACTOR
+from samepath.simulator.carla.recorder_file import ADDED, BY_ID, MAGIC, NO_ACTOR, PLATFORM_TIME, REMOVED, VISUAL_TIME
 
 ODD_SHARES: Final = (0.0, 0.0, 0.003, 0.02, 0.2)
 ODD_FLOATS: Final = (0.0, -0.0, 1e-45, -1e-30, 1e9, -1e9, 1.1e11, 3.4e38, math.inf, -math.inf, math.nan, 0.1)

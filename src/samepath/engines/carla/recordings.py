@@ -17,8 +17,7 @@ from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.importers import Align, ImportOptions, too_large
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import EventKind, Floats, Header, Repeat
-from samepath.simulator.carla.recorder_file import Log, LogFrame, is_log, open_log
-from samepath.simulator.carla.recorder_records import NO_ACTOR, Content
+from samepath.simulator.carla.recorder_file import NO_ACTOR, Content, Log, LogFrame, is_log, open_log
 
 _CONTROL: Final = ("throttle_ratio", "steer_ratio", "brake_ratio", "hand_brake_bool", "gear_index")
 _SPEED: Final = "walk_speed_mps"

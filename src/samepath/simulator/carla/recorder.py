@@ -22,6 +22,7 @@ import numpy as np
 
 from samepath.core.errors import InputError
 from samepath.simulator.carla.recorder_file import (
+    NO_ACTOR,
     ActorKind,
     AddedActor,
     Content,
@@ -39,7 +40,6 @@ from samepath.simulator.carla.recorder_file import (
     WriterState,
     is_log,
 )
-from samepath.simulator.carla.recorder_records import NO_ACTOR
 
 NAME_MAX_BYTES: Final = 200
 PATH_MAX_BYTES: Final = 1000

@@ -8,6 +8,8 @@ Reading and writing go frame by frame, so that a recording of hours needs no mem
 and reading takes time in proportion to the file, whoever wrote it. Whatever does not fit is an InputError of one line with the
 place in the file. A file that ends within a frame is one whose simulator died while it wrote: what is before
 that frame is read (``Log.is_cut``).
+
+Records are in metres, degrees and seconds, in CARLA's frame; ``actor`` is the id at the time of recording.
 """
 
 import errno
@@ -15,34 +17,215 @@ import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from samepath.core.errors import InputError
-from samepath.simulator.carla import recorder_records as rec
-from samepath.simulator.carla.recorder_records import (
-    MAGIC,
-    VERSION,
-    ActorKind,
-    AddedActor,
-    Content,
-    Door,
-    Kinematics,
-    LightTimes,
-    LogAttribute,
-    LogBox,
-    LogCollision,
-    LogFrame,
-    LogHeader,
-    LogPose,
-    Parent,
-    SignalLight,
-    StreetLamp,
-    VehicleInput,
-    VehicleLights,
-    WalkerInput,
-)
+
+MAGIC: Final = "CARLA_RECORDER"
+VERSION: Final = 2
+NO_ACTOR: Final = 0xFFFFFFFF  # in a collision: scenery
+
+
+class ActorKind(IntEnum):
+    """What an added actor is to the recorder."""
+
+    OTHER = 0
+    VEHICLE = 1
+    WALKER = 2
+    TRAFFIC_LIGHT = 3
+    INVALID = 4
+
+
+@dataclass(frozen=True)
+class LogHeader:
+    """What a file says of itself."""
+
+    map_name: str
+    started_unix_s: int
+    version: int = VERSION
+
+
+class LogAttribute(NamedTuple):
+    """An attribute of an added actor, as text; ``type`` is CARLA's number."""
+
+    type: int
+    id: str
+    value: str
+
+
+class AddedActor(NamedTuple):
+    """An actor that appeared in a frame."""
+
+    actor: int
+    kind: int
+    x_m: float
+    y_m: float
+    z_m: float
+    roll_deg: float
+    pitch_deg: float
+    yaw_deg: float
+    uid: int
+    type: str
+    attributes: tuple[LogAttribute, ...] = ()
+
+    @property
+    def role(self) -> str:
+        """The role name, empty where there is none."""
+        return next((attribute.value for attribute in self.attributes if attribute.id == "role_name"), "")
+
+
+class Parent(NamedTuple):
+    """An actor that was attached to another in a frame."""
+
+    actor: int
+    parent: int
+
+
+class LogCollision(NamedTuple):
+    """Two actors that touch in a frame; NO_ACTOR is scenery. ``number`` counts collisions."""
+
+    number: int
+    actor: int
+    other: int
+    actor_is_hero: bool = False
+    other_is_hero: bool = False
+
+
+class LogPose(NamedTuple):
+    """Where an actor is."""
+
+    actor: int
+    x_m: float
+    y_m: float
+    z_m: float
+    roll_deg: float
+    pitch_deg: float
+    yaw_deg: float
+
+
+class SignalLight(NamedTuple):
+    """What a traffic light shows, and for how long its controller has been in this state."""
+
+    actor: int
+    frozen: bool
+    elapsed_s: float
+    shows: int
+
+
+class VehicleInput(NamedTuple):
+    """How a vehicle is driven."""
+
+    actor: int
+    steer: float
+    throttle: float
+    brake: float
+    hand_brake: bool
+    gear: int
+
+
+class WalkerInput(NamedTuple):
+    """How fast a walker wants to walk."""
+
+    actor: int
+    speed_mps: float
+
+
+class VehicleLights(NamedTuple):
+    """Which of a vehicle's lights are on, as CARLA's flags."""
+
+    actor: int
+    flags: int
+
+
+class Door(NamedTuple):
+    """A door that was opened or closed in a frame."""
+
+    actor: int
+    door: int
+    is_open: bool
+
+
+class StreetLamp(NamedTuple):
+    """A street light that changed in a frame; the colour is linear, 0..1."""
+
+    number: int
+    intensity: float
+    red: float
+    green: float
+    blue: float
+    alpha: float
+    is_on: bool
+    group: int
+
+
+class Kinematics(NamedTuple):
+    """Velocities of an actor (additional data)."""
+
+    actor: int
+    vx_mps: float
+    vy_mps: float
+    vz_mps: float
+    wx_degps: float
+    wy_degps: float
+    wz_degps: float
+
+
+class LogBox(NamedTuple):
+    """A bounding box or trigger volume: middle and half size (additional data)."""
+
+    actor: int
+    x_m: float
+    y_m: float
+    z_m: float
+    half_x_m: float
+    half_y_m: float
+    half_z_m: float
+
+
+class LightTimes(NamedTuple):
+    """The times of a traffic light that were set in a frame (additional data)."""
+
+    actor: int
+    green_s: float
+    yellow_s: float
+    red_s: float
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything in a frame. ``visual_s`` and ``platform_s`` are clocks of the server."""
+
+    added: tuple[AddedActor, ...] = ()
+    removed: tuple[int, ...] = ()
+    parents: tuple[Parent, ...] = ()
+    hits: tuple[LogCollision, ...] = ()
+    doors: tuple[Door, ...] = ()
+    placed: tuple[LogPose, ...] = ()
+    signal_lights: tuple[SignalLight, ...] = ()
+    vehicles: tuple[VehicleInput, ...] = ()
+    walkers: tuple[WalkerInput, ...] = ()
+    vehicle_lights: tuple[VehicleLights, ...] = ()
+    lamps: tuple[StreetLamp, ...] = ()
+    kinematics: tuple[Kinematics, ...] = ()
+    boxes: tuple[LogBox, ...] = ()
+    triggers: tuple[LogBox, ...] = ()
+    light_times: tuple[LightTimes, ...] = ()
+    visual_s: float | None = None
+    platform_s: float | None = None
+
+
+@dataclass(frozen=True)
+class LogFrame:
+    """A frame: its number from 1, when it began, how long it lasted (-1: the recording ended before that was known)."""
+
+    number: int
+    elapsed_s: float
+    duration_s: float
+    content: Content
+
 
 FRAME_START, FRAME_END, ADDED, REMOVED = 0, 1, 2, 3
 VISUAL_TIME, PLATFORM_TIME = 20, 14
@@ -69,24 +252,24 @@ class Layout(NamedTuple):
 
 # In the order in which a frame is written.
 EVENTS: Final = (
-    Layout(4, "parents", rec.Parent, "II"),
-    Layout(5, "hits", rec.LogCollision, "III??"),
-    Layout(23, "doors", rec.Door, "IB?"),
+    Layout(4, "parents", Parent, "II"),
+    Layout(5, "hits", LogCollision, "III??"),
+    Layout(23, "doors", Door, "IB?"),
 )
 STATES: Final = (
-    Layout(6, "placed", rec.LogPose, "I6f", (1, 2, 3)),
-    Layout(7, "signal_lights", rec.SignalLight, "I?fB"),
-    Layout(8, "vehicles", rec.VehicleInput, "I3f?i"),
-    Layout(9, "walkers", rec.WalkerInput, "If"),
-    Layout(10, "vehicle_lights", rec.VehicleLights, "II"),
+    Layout(6, "placed", LogPose, "I6f", (1, 2, 3)),
+    Layout(7, "signal_lights", SignalLight, "I?fB"),
+    Layout(8, "vehicles", VehicleInput, "I3f?i"),
+    Layout(9, "walkers", WalkerInput, "If"),
+    Layout(10, "vehicle_lights", VehicleLights, "II"),
 )
 # These are left out of a frame that has none.
 OPTIONAL: Final = (
-    Layout(11, "lamps", rec.StreetLamp, "i5f?B"),
-    Layout(12, "kinematics", rec.Kinematics, "I6f"),
-    Layout(13, "boxes", rec.LogBox, "I6f", (1, 2, 3, 4, 5, 6)),
-    Layout(17, "triggers", rec.LogBox, "I6f", (1, 2, 3, 4, 5, 6)),
-    Layout(16, "light_times", rec.LightTimes, "I3f"),
+    Layout(11, "lamps", StreetLamp, "i5f?B"),
+    Layout(12, "kinematics", Kinematics, "I6f"),
+    Layout(13, "boxes", LogBox, "I6f", (1, 2, 3, 4, 5, 6)),
+    Layout(17, "triggers", LogBox, "I6f", (1, 2, 3, 4, 5, 6)),
+    Layout(16, "light_times", LightTimes, "I3f"),
 )
 BY_ID: Final = {layout.id: layout for layout in (*EVENTS, *STATES, *OPTIONAL)}
 
@@ -134,7 +317,7 @@ def unpack(layout: Layout, data: bytes, where: str) -> tuple[Any, ...]:
     )
 
 
-def pack_added(added: Sequence[rec.AddedActor]) -> bytes:
+def pack_added(added: Sequence[AddedActor]) -> bytes:
     """The packet of actors that appear."""
     _check_count("actors", added)
     parts = [COUNT.pack(len(added))]
@@ -150,16 +333,16 @@ def pack_added(added: Sequence[rec.AddedActor]) -> bytes:
     return packet(ADDED, b"".join(parts))
 
 
-def unpack_added(data: bytes, where: str) -> tuple[rec.AddedActor, ...]:
+def unpack_added(data: bytes, where: str) -> tuple[AddedActor, ...]:
     """The actors that appear."""
     cursor = Cursor(data, f"{where}: actors")
     found = []
     for _ in range(cursor.count()):
         actor, kind, x, y, z, roll, pitch, yaw, uid = cursor.take(_ADDED_HEAD)
         name = cursor.string()
-        attributes = tuple(rec.LogAttribute(cursor.byte(), cursor.string(), cursor.string()) for _ in range(cursor.count()))
+        attributes = tuple(LogAttribute(cursor.byte(), cursor.string(), cursor.string()) for _ in range(cursor.count()))
         place = (x / _CM_PER_M, y / _CM_PER_M, z / _CM_PER_M)
-        found.append(rec.AddedActor(actor, kind, *place, roll, pitch, yaw, uid, name, attributes))
+        found.append(AddedActor(actor, kind, *place, roll, pitch, yaw, uid, name, attributes))
     cursor.finish()
     return tuple(found)
 
@@ -222,7 +405,7 @@ class Cursor:
             raise InputError(f"{self._where}: {len(self._data) - self._at} bytes are left over")
 
 
-def content_packets(content: rec.Content) -> Iterable[bytes]:
+def content_packets(content: Content) -> Iterable[bytes]:
     """All packets of a frame, in CARLA's order."""
     if content.visual_s is not None:
         yield packet(VISUAL_TIME, CLOCK.pack(content.visual_s))

@@ -7,7 +7,7 @@ import numpy as np
 
 from samepath.core.errors import InputError, SamepathError, printable
 from samepath.core.states import Collision, Pose
-from samepath.simulator.carla import recorder_records as log
+from samepath.simulator.carla import recorder_file as log
 from samepath.simulator.carla.recorder import LogRecording, LogReplay, ReplayStep
 from samepath.simulator.carla.recorder_file import WriterState
 from samepath.simulator.carla.records import AttributeValue, Description, VehicleControl, WalkerControl, transform_of

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgpack
 
 from samepath.simulator.carla import codec
-from samepath.simulator.carla.framing import Framer
+from samepath.simulator.carla.codec import Framer
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.dialects import NEWEST, TOO_OLD, Dialect
