@@ -13,9 +13,7 @@ from samepath.instrument.analysis.outcomes import Pattern
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import Header
-from samepath.scenarios import model
-from samepath.scenarios.model import built_in_scenarios
-from tests.support.shared_runs import share_runs
+from tests.support.shared_runs import offer_some_scenarios, share_runs
 
 COLLISION_TICK = 82
 EXACT = "812fe7a4048ffeb3fc4ba0652dfbd9a0"
@@ -39,10 +37,6 @@ def runs():
     return {}
 
 
-# Of the embedded simulator's scenarios one of each kind: all of them are held to their bits in tests/simulator/world.
-SOME = ("draft-test7", "far-100km", "glancing", "meet-truck", "scenery", "table1-test2", "table1-test4", "town-traffic")
-
-
 # The game loop is held to the same checks in test_game_loop.py, on a quicker clock; other engines in tests of their own.
 @pytest.mark.parametrize(
     "name", sorted(name for name in registry.BUILT_IN if name == "samepath" or name.startswith("control-"))
@@ -50,9 +44,7 @@ SOME = ("draft-test7", "far-100km", "glancing", "meet-truck", "scenery", "table1
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
 def test_every_built_in_simulator_conforms(monkeypatch, runs, name, check):
     share_runs(monkeypatch, runs, name)
-    some = {scenario: summary for scenario, summary in built_in_scenarios().items() if scenario in SOME}
-    assert len(some) == len(SOME)
-    monkeypatch.setattr(model, "built_in_scenarios", lambda: some)
+    offer_some_scenarios(monkeypatch)
     check(lambda: registry.create(name))
 
 
