@@ -22,7 +22,7 @@ from samepath.core.processes import die_with, shutdown_signals
 from samepath.core.web import token_in
 
 if TYPE_CHECKING:
-    from samepath.engines.samepath.picturing import MapPictures, PosedActor
+    from samepath.engines.samepath.looking import MapPictures, PosedActor
     from samepath.instrument.viewer.scene import Ground
     from samepath.instrument.viewer.server import ViewServer, ViewSource
     from samepath.sessions.observer import SeenActor, SeenClients, SeenWorld
@@ -95,7 +95,7 @@ class LiveView:
 
     def _page(self) -> str:
         from samepath import __version__
-        from samepath.engines.samepath.picturing import MOUNTS
+        from samepath.engines.samepath.looking import MOUNTS
         from samepath.instrument.viewer.page import IndexRow, index_of, served_page
 
         name, ground = self._ground()
@@ -191,7 +191,7 @@ class LiveView:
 
     def _picture(self, fields: Mapping[str, str]) -> bytes:
         """What a camera of the page's own sees: drawn here, of the state that is known, and never by the server."""
-        from samepath.engines.samepath.picturing import MapPictures, mounted
+        from samepath.engines.samepath.looking import MapPictures, mounted
         from samepath.instrument.viewer.server import number_in
         from samepath.instrument.viewing import free_camera
 
@@ -240,7 +240,7 @@ def _is_seen(kind: str, stream: int, who: "SeenClients | None") -> bool:
 
 def _posed(world: "SeenWorld") -> "list[PosedActor]":
     from samepath.core.states import Pose
-    from samepath.engines.samepath.picturing import PosedActor
+    from samepath.engines.samepath.looking import PosedActor
 
     return [
         PosedActor(

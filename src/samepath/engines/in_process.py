@@ -33,6 +33,7 @@ from samepath.engines.interface import (
     FIRST_COLLISION,
     GAME_LOOP,
     LAST_WAYPOINT,
+    NEVER,
     SYNCHRONOUS,
     TIME_OVER,
     Capabilities,
@@ -43,12 +44,13 @@ from samepath.engines.interface import (
     SimulatorInfo,
     check_scripted_request,
     choice,
+    decisions_of,
     last_tick,
+    log_of,
     no_tick,
     number,
     whole,
 )
-from samepath.engines.replayed_commands import NEVER, decisions_of, log_of
 from samepath.engines.resampling import RESAMPLING, EngineFrame, Resampler
 from samepath.instrument.traces.recorder import Recorder
 from samepath.scenarios.agents import DecisionRecorder, DecisionReplay

@@ -5,6 +5,9 @@ Three bases do most of the work for engines that play our scripts: ``samepath.en
 packages, ``samepath.engines.subprocess.project`` for programs that a project of ours runs in, and ``samepath.engines.remote``
 for programs that are reached over a socket. The functions here check requests and read settings for all of them: what a
 simulator does not know is refused by its name, never ignored.
+
+Commands of our scenarios' drivers are kept by the instrument as a :class:`CommandLog` and replayed by time as ``Decisions``;
+:func:`log_of` and :func:`decisions_of` turn one into the other.
 """
 
 import math
@@ -12,12 +15,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from samepath.core.channels import POSITION
 from samepath.core.errors import InputError, SimulatorError, nearest, unknown
 from samepath.core.inputs import InputLog
 from samepath.instrument.traces.recorder import Recorder
+
+if TYPE_CHECKING:
+    from samepath.scenarios.agents import DecisionRecorder, Decisions
 
 Scalar = str | float | int | bool
 
@@ -306,3 +312,27 @@ class Preset(Simulator):
 
     def _with_defaults(self, request: RunRequest) -> RunRequest:
         return replace(request, settings={**self._settings, **request.settings})
+
+
+# An interval of logged ticks that no run reaches: where only the commands are wanted, no state is kept.
+NEVER: Final = 1 << 62
+
+
+def log_of(decisions: "DecisionRecorder") -> CommandLog:
+    """Return what was decided as the instrument keeps it: the same columns under other names."""
+    from samepath.scenarios.agents import CHANNELS
+
+    found = decisions.decisions
+    return CommandLog(CHANNELS, tuple(found.time_s), tuple(found.actors), tuple(tuple(values) for values in found.values))
+
+
+def decisions_of(log: CommandLog | None) -> "Decisions | None":
+    """Return a log as it is replayed; one of another simulator is refused by its channels."""
+    from samepath.scenarios.agents import CHANNELS, Decisions
+
+    if log is None:
+        return None
+    if tuple(log.channels) != CHANNELS:
+        came = ", ".join(log.channels) or "none"
+        raise InputError(f"commands: the channels {', '.join(CHANNELS)} were wanted, but {came} came: record them again")
+    return Decisions(log.time_s, log.actors, log.values)

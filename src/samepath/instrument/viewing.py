@@ -28,7 +28,7 @@ from samepath.instrument.viewer.scene import POSES_MOST, DrawnCell, Ground, Surf
 from samepath.instrument.viewer.server import ViewServer, ViewSource, number_in
 
 if TYPE_CHECKING:
-    from samepath.engines.samepath.picturing import MapPictures, PosedActor
+    from samepath.engines.samepath.looking import MapPictures, PosedActor
     from samepath.instrument.monitors.monitor import MonitorSet
 
 PathLike = str | os.PathLike[str]
@@ -94,7 +94,7 @@ class View:
 
     def serve(self, port: int = 0) -> ViewServer:
         """Return a server of the page, not started; a port of 0 is a free one."""
-        from samepath.engines.samepath.picturing import MOUNTS
+        from samepath.engines.samepath.looking import MOUNTS
 
         page = served_page(
             self._index(self._read(POSES_MOST, lambda number, drawn: self._keep(number, cell_block(drawn))), MOUNTS)
@@ -115,7 +115,7 @@ class View:
         return self._drawn_picture(number, repeat, tick, fields)
 
     def _drawn_picture(self, number: int, repeat: int, tick: int, fields: Mapping[str, str]) -> bytes:
-        from samepath.engines.samepath.picturing import mounted
+        from samepath.engines.samepath.looking import mounted
 
         shown = self._cells[number]
         if shown.map_name is None:
@@ -284,14 +284,14 @@ def free_camera(fields: Mapping[str, str]) -> Pose:
 
 
 def _map_pictures(name: str) -> "MapPictures":
-    from samepath.engines.samepath.picturing import MapPictures
+    from samepath.engines.samepath.looking import MapPictures
 
     return MapPictures.of_name(name)
 
 
 def _posed(cell: CellTrace, run: Repeat, tick: int) -> "list[PosedActor]":
     """Who is there at the last logged tick that is not after ``tick``, and where, to the bit of the log."""
-    from samepath.engines.samepath.picturing import PosedActor
+    from samepath.engines.samepath.looking import PosedActor
 
     at = np.searchsorted(cell.ticks, tick, side="right") - 1
     if at < 0:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from samepath.core.errors import InputError
 from samepath.core.states import Pose
-from samepath.engines.samepath.picturing import mounted
+from samepath.engines.samepath.looking import mounted
 from samepath.instrument.progress import Display
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.viewing import View, _Drawn

@@ -211,7 +211,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_path, monk
     flat = build_scenario({**SCENARIO, "map": "flat"}, "s")
     with pytest.raises(InputError, match="flat"):
         record_runs(DatasetSettings(RecordSettings(scenario=flat, rig=parse_rig(RIG, "r"), format="coco")), tmp_path / "out")
-    monkeypatch.setattr("samepath.simulator.dataset.coco.find_spec", lambda _: None)
+    monkeypatch.setattr("samepath.simulator.dataset.layouts.find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"pip install 'samepath\[coco\]'"):
         record_runs(asked("coco"), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -24,6 +24,7 @@ from samepath.core.clock import SYSTEM_CLOCK, Stopwatch
 from samepath.core.errors import SimulatorError
 from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
+    NEVER,
     REPLAY_ALL,
     REPLAY_SIGHT,
     Capabilities,
@@ -33,10 +34,11 @@ from samepath.engines.interface import (
     Simulator,
     SimulatorInfo,
     check_scripted_request,
+    decisions_of,
     last_tick,
+    log_of,
     no_tick,
 )
-from samepath.engines.replayed_commands import NEVER, decisions_of, log_of
 from samepath.instrument.traces.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from samepath.core.digests import first_link, link
 from samepath.core.errors import InputError, StoreError
 from samepath.core.files import write_atomically
 from samepath.core.streams import stream
-from samepath.simulator.dataset.coco import require_coco, write_coco
 from samepath.simulator.dataset.files import FrameFolder, LayoutFrame, RecordSettings, json_of
-from samepath.simulator.dataset.kitti import require_kitti, write_kitti
+from samepath.simulator.dataset.layouts import require_coco, require_kitti, write_coco, write_kitti
 from samepath.simulator.dataset.recording import HEADER, INDEX, RecordingResult, open_dataset, record
 from samepath.simulator.sensors.gathering import RenderGatherer
 from samepath.simulator.sensors.renderer import WorldsRenderer, create_renderer
