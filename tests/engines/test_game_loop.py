@@ -13,7 +13,7 @@ from samepath.engines.samepath import Samepath
 from samepath.engines.samepath.game_loop import SamepathGameLoop
 from samepath.simulator.game_loop import MODES, LoopSettings
 from samepath.simulator.sources import SOURCES, parse_sources
-from tests.support.shared_runs import share_runs
+from tests.support.shared_runs import offer_some_scenarios, share_runs
 
 QUICK = {"time_scale": 200.0, "frame_cost_s": 0.0}
 
@@ -26,6 +26,7 @@ def runs():
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_game_loop_conforms(monkeypatch, runs, check):
     share_runs(monkeypatch, runs, "samepath-game-loop")
+    offer_some_scenarios(monkeypatch)
     check(lambda: SamepathGameLoop(QUICK))
 
 
