@@ -1,13 +1,26 @@
 """Sharing out: measured costs, nodes of different speed, no wandering."""
 
+import math
+from statistics import mean
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from samepath.cluster.assignment import Balance, assign, forget_node, forget_sensors, guess_s, learn, learn_beyond, shares_of
+from samepath.cluster.assignment import (
+    Balance,
+    assign,
+    forget_node,
+    forget_sensors,
+    guess_s,
+    learn,
+    learn_beyond,
+    shares_of,
+)
 from samepath.core.errors import SamepathError
 from samepath.core.states import Pose
+from samepath.core.streams import stream
 from samepath.simulator.server.rendering import RenderRequest
 
 
@@ -28,6 +41,87 @@ def run(balance, orders, slowness, cost_s, ticks=200):
             balance = replace(balance, costs=costs)
     last_s = max(sum(cost_s[request.sensor] for request in share.requests) * slowness[share.node] for share in shares)
     return balance, last_s
+
+
+def played(nodes, orders, cost_s, ticks, noise=0.0, balance=None):
+    """How long each tick takes on nodes of (fixed part, slowness), off by chance; measured as the coordinator does."""
+    chance = stream(7, "noise of a balance")
+    balance, took_s = balance or Balance(), []
+    for tick in range(1, ticks + 1):
+        balance, shares = assign(balance, orders, sorted(nodes), {})
+        busy_s = []
+        for share in shares:
+            fixed_s, slowness = nodes[share.node]
+            each = balance.costs.wants_each(share.node, share.requests, is_turn=tick % 64 == 1, is_rare_turn=tick % 1024 == 1)
+            own_s = {request.sensor: slowness * cost_s[request.sensor] for request in share.requests}
+            off = math.exp(noise * chance.standard_normal())
+            each_s = {sensor: off * (fixed_s + its_s) for sensor, its_s in own_s.items()} if each else {}
+            busy_s.append(sum(each_s.values()) if each else off * (fixed_s + sum(own_s.values())))
+            costs = learn(balance.costs, share.node, share.requests, busy_s[-1], each_s)
+            balance = replace(balance, costs=costs)
+        took_s.append(max(busy_s))
+    return balance, took_s
+
+
+CARD = (0.7e-3, 0.011)
+SOFTWARE = (0.0, 1.0)
+SHARING = (0.4e-3, 0.6)  # in software, where pictures of a tick share work
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize(
+    ("others", "cameras"), [((SOFTWARE,) * 3, 40), ((SHARING,) * 10, 40), ((SOFTWARE,) * 3, 10), ((SHARING,), 10)]
+)
+def test_slower_nodes_beside_a_card_do_not_make_ticks_longer(others, cameras, noise):
+    """A card draws forty pictures in nearly the time of one: found out within some ticks, whoever draws beside it."""
+    orders, cost_s = [order(k) for k in range(cameras)], dict.fromkeys(range(cameras), 0.9e-3)
+    nodes = dict(enumerate([*others, CARD], start=1))
+    _, took_s = played(nodes, orders, cost_s, 200, noise)
+    alone_s = CARD[0] + CARD[1] * cameras * 0.9e-3
+    assert mean(took_s[100:]) < (1.15 + 1.5 * noise) * alone_s
+    assert mean(took_s[8:24]) < (1.3 + 2.5 * noise) * alone_s
+    # And where it comes later, when everything has its place.
+    slower = dict(enumerate(others, start=1))
+    before, _ = played(slower, orders, cost_s, 40, noise)
+    _, took_s = played(nodes, orders, cost_s, 120, noise, before)
+    assert mean(took_s[60:]) < (1.15 + 1.5 * noise) * alone_s
+
+
+def test_the_fixed_part_of_a_node_is_told_from_what_each_sensor_takes():
+    orders, cost_s = [order(k) for k in range(40)], dict.fromkeys(range(40), 0.9e-3)
+    balance, _ = played({1: CARD, 2: SHARING}, orders, cost_s, 64)
+    card, sharing = balance.costs.node(1), balance.costs.node(2)
+    assert card.fixed_s == pytest.approx(0.7e-3, rel=0.2)
+    assert sharing.fixed_s == pytest.approx(0.4e-3, rel=0.2)
+    assert balance.costs.slowness(1) < 0.1 * sharing.slowness
+
+
+def test_a_node_that_draws_many_in_the_time_of_one_is_seldom_asked_for_one_by_one():
+    """For a card that is a tick of 28 ms instead of one of 1 ms, and tells nothing about sensors."""
+    orders, cost_s = [order(k) for k in range(40)], dict.fromkeys(range(40), 0.9e-3)
+    balance, took_s = played({1: CARD}, orders, cost_s, 1100)
+    assert [tick for tick, s in enumerate(took_s, start=1) if s > 0.02] == [2, 1025]
+    assert not balance.costs.sensor_s  # its guess is better than that
+    assert balance.costs.expected_s(1, orders) == pytest.approx(1.1e-3, rel=0.05)
+    assert balance.costs.expected_s(1, orders, each=True) == pytest.approx(28.4e-3, rel=0.2)
+
+
+def test_a_node_that_was_found_too_slow_is_tried_again_seldom():
+    """Nothing is heard of a node that draws nothing, and the reason may be gone."""
+    orders, cost_s = [order(k) for k in range(6)], dict.fromkeys(range(6), 1e-3)
+    balance, took_s = played({1: SOFTWARE, 2: (0.0, 40.0)}, orders, cost_s, 3000)
+    slow = sum(s > 0.01 for s in took_s[20:])
+    assert 0 < slow < 40  # of 2980 ticks
+    _, took_s = played({1: SOFTWARE, 2: SOFTWARE}, orders, cost_s, 3000, balance=balance)
+    assert took_s[-1] == pytest.approx(3e-3)
+
+
+def test_one_tick_of_seconds_is_not_believed():
+    orders, cost_s = [order(k) for k in range(8)], dict.fromkeys(range(8), 1e-3)
+    balance, _ = played({1: SOFTWARE, 2: SOFTWARE}, orders, cost_s, 40)
+    before_s = balance.costs.expected_s(1, orders)
+    costs = learn(balance.costs, 1, [request for request in orders if balance.where[request.sensor] == 1], 5.0, {})
+    assert costs.expected_s(1, orders) < 4 * before_s
 
 
 def test_larger_pictures_are_guessed_to_cost_more():

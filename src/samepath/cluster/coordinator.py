@@ -154,6 +154,7 @@ __all__ = [
 _replace: Final = msgspec.structs.replace
 # Now and then every request is measured by itself: costs change as the world does.
 _TIMED_EVERY: Final = 64
+_TIMED_RARELY: Final = 1024  # where that takes many times as long
 # Digests and deadlines of so many ticks are kept for nodes that are behind.
 _TICKS_KEPT: Final = 64
 # A node sends a heartbeat twice a second, also while it draws: with two missed and some slack it is taken for frozen.
@@ -601,17 +602,21 @@ class _Step:
 
     def _send_tick(self, shares: Mapping[int, Sequence[NodeShare]], *, again: bool, lockstep: bool = True) -> None:
         """Send the tick to all who follow, and each its requests with it; ``again``: all have it, only the requests are new."""
-        timed = self.state.ticks % _TIMED_EVERY == 1
+        ticks, costs = self.state.ticks, self.state.balance.costs
+        is_turn, is_rare_turn = ticks % _TIMED_EVERY == 1, ticks % _TIMED_RARELY == 1
         orders = []
         for member in followers(self.state):
             parts = [part for share in shares.get(member.number, ()) for part in _parts(share)]
             if not parts and not again:
                 orders.append(TickOrder(member.peer))
             for number, share in enumerate(parts):
-                is_new = any(not self.state.balance.costs.is_measured(new.sensor) for new in share.requests)
-                orders.append(
-                    self._order(member.peer, share, timed=number == 0 and (timed or is_new), again=again or number > 0)
+                timed = number == 0 and costs.wants_each(
+                    member.number, share.requests, is_turn=is_turn, is_rare_turn=is_rare_turn
                 )
+                if timed:
+                    expected_s = costs.expected_s(member.number, share.requests, each=True)
+                    share = NodeShare(share.node, share.requests, expected_s)  # noqa: PLW2901 - the same, and what it takes
+                orders.append(self._order(member.peer, share, timed=timed, again=again or number > 0))
         if orders:
             self._do(SendTick(self.state.frame, lockstep, tuple(orders)))
 
