@@ -4,15 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from test_episode import MODEL3, place, spawn, state
+from test_episode import MODEL3, place, spawn, state, states
 
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.records import PhysicsControl
+from samepath.simulator.server import snapshot
 from tests.support.serving import call, described, episode, ticks
 
 GO = (1.0, 0.0, 0.0, False, False, False, 0)
 STOP = (0.0, 0.0, 1.0, False, False, False, 0)
+WALKER = "walker.pedestrian.0001"
 VEHICLES = [blueprint.id for blueprint in blueprints.library() if blueprint.id.startswith("vehicle.")]
 
 
@@ -367,6 +369,77 @@ def test_walkers_walk_turn_jump_and_fall(flat):
     call(flat, "add_actor_impulse_at_location", walker, [60.0, 0.0, 0.0], [x, y, z + 0.7])
     ticks(flat, 60)
     assert float(state(flat, walker)["motion"][2]) < height - 0.3
+
+
+def a_car_hits_a_walker(host, speed_mps, name=MODEL3, **attributes):
+    """A vehicle that rolls into a walker 10 m ahead; returns both, one tick after they have met."""
+    car = on_the_straight(host, name)
+    walker = spawn(host, WALKER, transform=place(34.0, -190.0, 1.0), **attributes).id
+    sensor = call(host, "spawn_actor_with_parent", described("sensor.other.collision"), place(), car, 0, "")
+    stream_id = int.from_bytes(sensor.stream_token[:4], "little")
+    call(host, "get_sensor_token", stream_id)
+    call(host, "apply_control_to_walker", walker, ([0.0, 1.0, 0.0], 0.5, False))
+    call(host, "enable_actor_constant_velocity", car, [speed_mps, 0.0, 0.0])
+    for _ in range(300):
+        ticks(host, 1)
+        if host.context.outbox.of(stream_id):
+            call(host, "disable_actor_constant_velocity", car)
+            return car, walker
+    raise AssertionError("they never met")
+
+
+@pytest.mark.parametrize(("name", "speed_mps"), [(MODEL3, 12.0), ("vehicle.bh.crossbike", 6.0)])
+def test_a_walker_that_is_not_invincible_dies_of_a_vehicle_and_is_gone_after_ten_seconds(name, speed_mps):
+    def ends():
+        host = episode("oval")
+        car, walker = a_car_hits_a_walker(host, speed_mps, name, is_invincible="false")
+        struck = host.frame
+        row = state(host, walker)
+        assert (row["state"], *row["union"][12:16].view("<f4")) == (1, 0.0)  # active, and it walks no longer
+        with pytest.raises(SamepathError, match="Walker is already dead"):
+            call(host, "set_walker_state", walker, place(34.0, -190.0), 1.0)
+        call(host, "apply_control_to_walker", walker, ([0.0, -1.0, 0.0], 3.0, False))  # as in CARLA: taken, and to no avail
+        ticks(host, 60)
+        assert float(state(host, walker)["motion"][2]) < 0.5  # it lies
+        kept = snapshot.take(host)
+        restored = snapshot.restore(kept, host.context)
+        for world in (host, restored):
+            ticks(world, struck + 199 - world.frame)  # ten seconds of 0.05 s each
+            assert walker in states(world)["id"]
+            ticks(world, 1)
+            assert walker not in states(world)["id"]
+            assert car in states(world)["id"]
+        assert host.world.digest == restored.world.digest
+        return host.world.digest
+
+    assert ends() == ends()
+
+
+@pytest.mark.parametrize(("speed_mps", "invincible"), [(12.0, "true"), (1.5, "false")])
+def test_who_is_invincible_or_merely_nudged_lives(flat, speed_mps, invincible):
+    _, walker = a_car_hits_a_walker(flat, speed_mps, is_invincible=invincible)
+    ticks(flat, 210)
+    assert float(state(flat, walker)["motion"][2]) > 0.8
+    call(flat, "set_walker_state", walker, place(34.0, -150.0), 1.0)
+
+
+def test_a_walker_that_a_client_led_and_declares_dead_falls_and_is_gone_after_ten_seconds(flat):
+    walker = spawn(flat, WALKER, transform=place(34.0, -190.0, 1.0)).id
+    call(flat, "set_actor_simulate_physics", walker, False)
+    call(flat, "set_actor_collisions", walker, False)
+    call(flat, "set_walker_state", walker, place(34.0, -190.0, yaw=30.0), 1.4)
+    ticks(flat, 1)
+    # What the client's crowd does with somebody whom a vehicle has run into.
+    call(flat, "set_actor_collisions", walker, True)
+    call(flat, "set_actor_dead", walker)
+    ticks(flat, 60)
+    x, y, z = (float(item) for item in state(flat, walker)["motion"][:3])
+    assert z < 0.5
+    assert (x > 34.2, y > -190.0 + 0.1) == (True, True)  # on its face
+    ticks(flat, 139)
+    assert walker in states(flat)["id"]
+    ticks(flat, 1)
+    assert walker not in states(flat)["id"]
 
 
 def test_a_walker_that_the_client_moves_itself_is_where_it_says(flat):

@@ -42,6 +42,10 @@ BodyRef = int | str
 
 _EVENTS: Final = rapier3d.ActiveEvents.COLLISION_EVENTS | rapier3d.ActiveEvents.CONTACT_FORCE_EVENTS
 
+# Of somebody who lies on the road: people who were hit slide over asphalt with about this friction, and their limbs, which a
+# capsule has not, keep them from rolling.
+_LYING_FRICTION: Final = 0.6
+_LYING_DAMPING_PER_S: Final = 2.0
 # Upwards speed of a leap, and how slowly a walker must rise or fall to count as standing.
 _JUMP_MPS: Final = 4.2
 _STANDS_MPS: Final = 0.05
@@ -449,7 +453,12 @@ class Physics:
         """Let a walker fall: it no longer walks and may turn over."""
         self._bodies[actor_id].fallen = True
         self._moving = None
-        self._rigid(actor_id).enabled_rotations = (True, True, True)
+        rigid = self._rigid(actor_id)
+        rigid.enabled_rotations = (True, True, True)
+        # Legs do not drag, but a body does: without this it would slide for ever, and, being round, roll for ever.
+        rigid.angular_damping = _LYING_DAMPING_PER_S
+        for handle in rigid.colliders:
+            self._world.colliders[handle].friction = _LYING_FRICTION
 
     def add_static(self, name: str, vertices: NDArray[np.float64], triangles: NDArray[np.int32], *, ground: bool) -> None:
         """Add a mesh that never moves; touching ``ground`` is no collision."""

@@ -179,9 +179,15 @@ class VehicleEntry(ActorEntry):
 
 @dataclass(eq=False)
 class WalkerEntry(ActorEntry):
-    """A walker."""
+    """A walker. A ``mortal`` one dies of a vehicle; a dead one is taken out when the episode's clock is at ``leaves_at_s``."""
 
     control: WalkerControl = STANDING
+    mortal: bool = False
+    leaves_at_s: float | None = None
+
+    @property
+    def is_dead(self) -> bool:
+        return self.leaves_at_s is not None
 
     def write(self, states: ActorStates, row: int) -> None:
         """Write how it walks."""

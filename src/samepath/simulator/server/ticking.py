@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from samepath.core.catalogue import VehicleType, WalkerType, actor_type
+from samepath.core.channels import VELOCITY
 from samepath.core.errors import InputError, SamepathError
 from samepath.core.states import Collision, Pose, Vector, VehicleCommand
 from samepath.core.trig import to_radians
@@ -32,7 +33,7 @@ from samepath.simulator.carla.records import (
 from samepath.simulator.physics.actors import BrokenActorsError
 from samepath.simulator.physics.frames import attached_pose, forward_of, quaternion_of
 from samepath.simulator.sensors.sensor import check_rays
-from samepath.simulator.server.actors import ActorEntry, SignEntry, VehicleEntry, WalkerEntry, WrittenLights
+from samepath.simulator.server.actors import STANDING, ActorEntry, SignEntry, VehicleEntry, WalkerEntry, WrittenLights
 from samepath.simulator.server.episode import DEFAULT_STEP_S, Episode
 from samepath.simulator.server.physics_control import FRICTION_SCALE, served_type
 from samepath.simulator.server.radio import exchange
@@ -40,12 +41,14 @@ from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_s
 from samepath.simulator.server.traffic import beginners, command_traffic, traffic_of
 from samepath.simulator.simulation import ground_height_m
 from samepath.simulator.world.signals import TrafficLightState
+from samepath.simulator.world.state_table import STATE_FIELDS
 from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
 
 # CARLA's own words: scripts look for them.
 COLLISION: Final = "Spawn failed because of collision at spawn position"
 INVALID: Final = "Spawn failed because of invalid actor description"
 _FRICTION_TRIGGER: Final = "static.trigger.friction"
+_VELOCITY: Final = [STATE_FIELDS.index(name) for name in VELOCITY]
 _CM: Final = 100.0
 # A walker whose feet would be in the ground is lifted: the ground is looked for from this far above, and a small
 # gap is left.
@@ -70,6 +73,14 @@ _LONGEST_SUBSTEP_S: Final = 0.1
 _SUBSTEPS_MAX: Final = 100
 # Below this an actor has fallen off the edge of the map.
 _BOTTOM_M: Final = -500.0
+# A walker that is not invincible dies of a vehicle of at least this speed: who is nudged in a car park, or walks into a car
+# that stands, lives. In CARLA 0.9.16 this is in the walkers' Unreal assets, which are not public; the number is that of its
+# successor, where it is in the code (``AWalkerBase::VehicleKillSpeed``).
+_DEADLY_MPS: Final = 2.1
+# For how long CARLA leaves a dead walker lying (``AWalkerBase::AfterLifeSpan``).
+_LIES_S: Final = 10.0
+# What ``FString::ToBool`` takes for true, with which CARLA reads attributes.
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
 
 
 class TickAbandonedError(Exception):
@@ -100,8 +111,11 @@ def _tick(episode: Episode, step_s: float) -> None:
     episode.signals.tick(step_s)
     sent_s = frames.as_sent(step_s)
     _play(episode, sent_s)
+    deadly = _deadly(episode)
     collisions = _step(episode, step_s)
     episode.advance(step_s, sent_s)
+    _strike(episode, collisions, deadly)
+    _take_out_dead(episode)
     _let_go(episode)
     _carry(episode)
     episode.actors.fill(episode.world)
@@ -191,6 +205,50 @@ def _step(episode: Episode, step_s: float) -> tuple[Collision, ...]:
             destroy(episode, number)
         episode.context.log(f"{error}; they were taken out of the world")
         return ()
+
+
+def _deadly(episode: Episode) -> frozenset[int]:
+    """Who is fast enough to kill a walker, if there is one to be killed.
+
+    Asked before the step: a bicycle that hits somebody has lost most of its speed after it.
+    """
+    if not any(entry.mortal and not entry.is_dead for entry in episode.actors.all(WalkerEntry)):
+        return frozenset()
+    ids, rows = episode.world.state_array()
+    x, y, z = rows[:, _VELOCITY].T
+    return frozenset(ids[x * x + y * y + z * z >= _DEADLY_MPS**2].tolist())
+
+
+def _strike(episode: Episode, collisions: tuple[Collision, ...], deadly: frozenset[int]) -> None:
+    """Let walkers die who were hit by a vehicle in this step."""
+    if not deadly:
+        return
+    # A recording that is being played says itself where its walkers are, and when they leave.
+    played = frozenset(episode.player.ids.values()) if episode.player is not None else frozenset()
+    for hit in collisions:
+        for one, other in ((hit.actor, hit.other), (hit.other, hit.actor)):
+            entry = None if one is None else episode.actors.find(one)
+            if not isinstance(entry, WalkerEntry) or not entry.mortal or entry.is_dead or other not in deadly:
+                continue
+            if entry.id not in played and isinstance(episode.actors.find(other), VehicleEntry):
+                let_die(episode, entry)
+
+
+def let_die(episode: Episode, entry: WalkerEntry) -> None:
+    """Let a walker fall. It lies there for some time, and then is taken out."""
+    entry.leaves_at_s = episode.elapsed_s + _LIES_S
+    entry.control = STANDING
+    if entry.relative is None:
+        # Somebody whom a client has led, without physics, would be left standing.
+        episode.world.set_simulated(entry.id, on=True)
+    episode.world.knock_down(entry.id)
+    episode.actors.rewrite(entry)
+
+
+def _take_out_dead(episode: Episode) -> None:
+    due = [entry.id for entry in episode.actors.all(WalkerEntry) if (entry.leaves_at_s or math.inf) <= episode.elapsed_s]
+    for number in due:
+        destroy(episode, number)
 
 
 def _catch_fallen(episode: Episode) -> None:
@@ -484,7 +542,8 @@ def _with_body(
         sticky = description.get("sticky_control", "true").lower() != "false"
         return VehicleEntry(record, blueprint, pose, has_body=True, base=kind, sticky=sticky)
     if isinstance(kind, WalkerType):
-        return WalkerEntry(record, blueprint, pose, has_body=True)
+        mortal = description.get("is_invincible", "true").lower() not in _TRUE
+        return WalkerEntry(record, blueprint, pose, has_body=True, mortal=mortal)
     return ActorEntry(record, blueprint, pose, has_body=True)
 
 

@@ -8,13 +8,13 @@ from samepath.core.states import Pose, Vector, WalkerCommand
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, Raw, flag, number, pack, text, u8, u32
-from samepath.simulator.physics.frames import forward_of, quaternion_of
+from samepath.simulator.physics.frames import axes_of, forward_of, quaternion_of
 from samepath.simulator.server.actors import ActorEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
 from samepath.simulator.server.rpc import Sender
 from samepath.simulator.server.sensors import sensor_models
-from samepath.simulator.server.ticking import destroy, spawn
+from samepath.simulator.server.ticking import destroy, let_die, spawn
 
 TABLE: Final = Table()
 
@@ -34,6 +34,8 @@ TABLE: Final = Table()
 
 # CARLA takes angular impulses and torques in Unreal's units: kg cm² and degrees.
 _UNREAL_TURN: Final = 3.141592653589793 / 180.0 * 1e-4
+# How fast somebody falls over at first who dies on their feet.
+_TOPPLE_DEGPS: Final = 30.0
 
 
 @cache
@@ -161,6 +163,8 @@ def _put(episode: Episode, entry: ActorEntry, pose: Pose) -> None:
 def set_walker_state(episode: Episode, actor_id: int, transform: r.Transform, speed_mps: float) -> None:
     """Put a walker, given by its feet, where a client's own simulation has it."""
     entry = episode.actors.get(actor_id, WalkerEntry, "a walker")
+    if entry.is_dead:
+        raise CallError(f"set_walker_state: Walker is already dead.  Actor Id: {actor_id}")  # CARLA's words
     kind = episode.world.kind(actor_id)
     lift_m = kind.height_m / 2 if isinstance(kind, WalkerType) else 0.0
     pose = r.pose_of(transform)
@@ -275,10 +279,13 @@ def set_actor_enable_gravity(episode: Episode, actor_id: int, on: bool) -> None:
 
 @TABLE.void(u32)
 def set_actor_dead(episode: Episode, actor_id: int) -> None:
-    """Let a walker fall; a vehicle merely stops being driven."""
+    """Let a walker fall, to be taken out later; a vehicle merely stops being driven."""
     entry = episode.body(actor_id)
     if isinstance(entry, WalkerEntry):
-        episode.world.knock_down(actor_id)
+        let_die(episode, entry)
+        # Forward: a body that nothing has pushed would balance on its feet for seconds.
+        _, right, _ = axes_of(quaternion_of(episode.pose(entry)))
+        episode.world.set_spin(actor_id, Vector(*(part * _TOPPLE_DEGPS for part in right)))
     elif not isinstance(entry, VehicleEntry):
         raise CallError(f"actor {actor_id} is a {entry.type_id}: it was never alive")
 
