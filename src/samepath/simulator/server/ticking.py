@@ -226,11 +226,11 @@ def _strike(episode: Episode, collisions: tuple[Collision, ...], deadly: frozens
     # A recording that is being played says itself where its walkers are, and when they leave.
     played = frozenset(episode.player.ids.values()) if episode.player is not None else frozenset()
     for hit in collisions:
-        for one, other in ((hit.actor, hit.other), (hit.other, hit.actor)):
-            entry = None if one is None else episode.actors.find(one)
-            if not isinstance(entry, WalkerEntry) or not entry.mortal or entry.is_dead or other not in deadly:
+        for struck, by in ((hit.actor, hit.other), (hit.other, hit.actor)):
+            entry = None if struck is None else episode.actors.find(struck)
+            if not isinstance(entry, WalkerEntry) or not entry.mortal or entry.is_dead or by not in deadly:
                 continue
-            if entry.id not in played and isinstance(episode.actors.find(other), VehicleEntry):
+            if entry.id not in played and isinstance(episode.actors.find(by), VehicleEntry):
                 let_die(episode, entry)
 
 
