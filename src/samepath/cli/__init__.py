@@ -1,1 +1,1 @@
-"""The command line: one file per verb, in the order of work; each parses, calls the library, prints."""
+"""The command line: verbs about the same thing share a file; each parses, calls the library, prints."""

@@ -1,4 +1,4 @@
-"""``samepath study``: run a study and report on it; and what ``samepath resume`` prints in the same way."""
+"""``samepath study`` runs a study; ``resume`` goes on with one from its folder alone; ``studies`` lists those that come with us."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,8 @@ from samepath.instrument.execution.rehearsal import find
 from samepath.instrument.report.console import limits_line, print_document
 from samepath.instrument.study.levels import level_text
 from samepath.instrument.study.records import Isolation, Plan, PlannedCell
-from samepath.instrument.study_run import StudyInterrupted, StudyPreview, StudyResult, preview_study, run_study
+from samepath.instrument.study_run import StudyInterrupted, StudyPreview, StudyResult, preview_study, resume_study, run_study
+from samepath.instrument.study_run import studies as built_in
 
 _RIGHT = ("repeats", "a repeat takes")
 
@@ -166,3 +167,28 @@ def _design(plan: Plan) -> list[str]:
     blocks = f"{run.blocks} block" + ("s" if run.blocks != 1 else "")
     lines.append(f"order: {run.order.value}, {blocks}, drawn from seed {plan.seed}{at_once}")
     return [*lines, *(f"note: {note}" for note in plan.notes)]
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a study.", show_default=False)],
+    tolerance: Annotated[str | None, typer.Option("--tolerance", help="Judge by this instead of the study's own.")] = None,
+    ray: Ray = None,
+    json: Json = False,
+) -> None:
+    """Run what a study has left, failed repeats included, then report as ``study`` does. The study file is not needed.
+
+    What the folder's study.json names is run with your rights: resume no folder that you would not run.
+    """
+    run_and_print(lambda: resume_study(folder, tolerance=tolerance, ray=ray, command=command_line()), json=json)
+
+
+def studies() -> None:
+    """List the studies that come with samepath: what each asks, and about how long it takes."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("study", "repeats", "takes", "what it asks"):
+        table.add_column(name, no_wrap=name != "what it asks", justify="right" if name == "repeats" else "left")
+    for study in built_in():
+        about = f"about {format_duration(study.about_s)}"
+        table.add_row(Text(study.name), str(study.repeats), about, Text(study.description))
+    stdout_console().print(table)
+    typer.echo("samepath study NAME --dry-run tries it and estimates better; samepath new FILE writes one of your own")

@@ -1,4 +1,4 @@
-"""``samepath view``: look at runs in a browser."""
+"""Looking at runs: ``view`` in a browser, ``export`` for other viewers and tables, ``demo`` to see what samepath is about."""
 
 import re
 from pathlib import Path
@@ -114,3 +114,39 @@ def read_repeats(text: str) -> frozenset[int]:
             raise InputError(f"--repeats: a range that rises, of at most a million, was wanted, but {part.strip()!r} came")
         found.update(range(first, last + 1))
     return frozenset(found)
+
+
+def export(
+    path: Annotated[
+        Path, typer.Argument(metavar="DIR|TRACE|REC", help="A study or trace folder, a log or a recording.", show_default=False)
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="csv|mcap|rerun", help="What for: a table, Foxglove, or Rerun.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where; default the cell's place, here.")] = None,
+    cell: Annotated[str | None, typer.Option("--cell", help="The cell; not needed where there is one.")] = None,
+    repeats: Annotated[
+        str | None, typer.Option("--repeats", metavar="0-9,12", help="Only these repeats; all by default.", show_default=False)
+    ] = None,
+) -> None:
+    """Write the repeats of a cell on one timeline into one file that tables, Foxglove or Rerun read."""
+    from samepath.instrument import exporting
+
+    chosen = None if repeats is None else sorted(read_repeats(repeats))
+    place = out or Path(f"{path.resolve().stem}{exporting.SUFFIXES.get(to, '')}")
+    typer.echo(str(exporting.export(path, place, to=to, cell=cell, repeats=chosen)))
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder of its traces and report.")] = Path("runs/demo"),
+    show: Annotated[bool, typer.Option("--open/--no-open", help="At the end serve the viewer and open a browser.")] = True,
+) -> None:
+    """Run one test in two worlds: one repeats, one does not. Say why, and show it in the viewer."""
+    from samepath.instrument import demo as demonstration
+
+    found = demonstration.demo(out)
+    for line in found.lines():
+        typer.echo(line)
+    typer.echo(f"report: {found.folder / 'report.html'}")
+    if show:
+        serve_page(viewing.view(found.folder, progress=False), place=found.place)
+    else:
+        typer.echo(f"viewer: {found.folder / 'view.html'}{found.place}")
