@@ -1,4 +1,4 @@
-"""``samepath study`` runs a study; ``resume`` goes on with one from its folder alone; ``studies`` lists those that come with us."""
+"""``samepath study`` runs one; ``resume`` goes on with one from its folder alone; ``studies`` lists those that come with us."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
