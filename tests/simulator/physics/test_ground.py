@@ -9,8 +9,7 @@ from samepath.core.states import Pose, VehicleCommand
 from samepath.core.streams import stream
 from samepath.simulator.maps import load_map
 from samepath.simulator.physics import engine
-from samepath.simulator.physics.engine import Physics, PhysicsSettings
-from samepath.simulator.physics.ground import gathered
+from samepath.simulator.physics.engine import Physics, PhysicsSettings, gathered
 from samepath.simulator.server.maps import served_map
 
 CAR = actor_type("vehicle.tesla.model3")

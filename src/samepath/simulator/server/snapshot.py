@@ -32,8 +32,7 @@ from samepath.simulator.server.episode import Episode, EpisodeContext, StreetLig
 from samepath.simulator.server.maps import SENT
 from samepath.simulator.server.recorder import EpisodeRecorder, RecorderState
 from samepath.simulator.server.sensors import SensorEntry, VisualSensor, build_sensor
-from samepath.simulator.server.ticking import write_states
-from samepath.simulator.server.traffic import traffic_of
+from samepath.simulator.server.ticking import traffic_of, write_states
 from samepath.simulator.world.signals import Signals
 from samepath.simulator.world.world import World
 
