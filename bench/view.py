@@ -11,9 +11,8 @@ import numpy as np
 
 import samepath
 from bench.tools import save, show
-from samepath.instrument.viewer.page import cell_block, ground_block, index_of, index_row, served_page
+from samepath.instrument.viewer.page import ViewServer, ViewSource, cell_block, ground_block, index_of, index_row, served_page
 from samepath.instrument.viewer.scene import DrawnCell, Ground, Surface, ViewActor, ViewOutcome, shape_of
-from samepath.instrument.viewer.server import ViewServer, ViewSource
 
 SIZES: Final = ((10, 2, 400), (100, 10, 2000), (1000, 10, 2000))
 FRAMES: Final = 30

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from samepath.instrument.bisect import BisectResult as BisectResult
     from samepath.instrument.bisect import bisect as bisect
     from samepath.instrument.border import BorderResult as BorderResult
+    from samepath.instrument.border import ToleranceResult as ToleranceResult
     from samepath.instrument.border import search as search
+    from samepath.instrument.border import tolerance as tolerance
     from samepath.instrument.evaluation import Report as Report
     from samepath.instrument.evaluation import analyse as analyse
     from samepath.instrument.evaluation import check as check
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from samepath.instrument.study_run import resume_study as resume_study
     from samepath.instrument.study_run import run_study as run_study
     from samepath.instrument.study_run import studies as studies
-    from samepath.instrument.tolerances import ToleranceResult as ToleranceResult
-    from samepath.instrument.tolerances import tolerance as tolerance
     from samepath.instrument.traces.cell import CellTrace as CellTrace
     from samepath.instrument.viewing import View as View
     from samepath.instrument.viewing import view as view
@@ -92,8 +92,8 @@ _HOMES = {
     "BisectResult": "samepath.instrument.bisect",
     "search": "samepath.instrument.border",
     "BorderResult": "samepath.instrument.border",
-    "tolerance": "samepath.instrument.tolerances",
-    "ToleranceResult": "samepath.instrument.tolerances",
+    "tolerance": "samepath.instrument.border",
+    "ToleranceResult": "samepath.instrument.border",
     "shrink": "samepath.instrument.shrink",
     "ShrinkResult": "samepath.instrument.shrink",
     "Plan": "samepath.instrument.study.records",

@@ -6,8 +6,8 @@ import pytest
 
 from samepath.core.errors import SamepathError
 from samepath.instrument import border
+from samepath.instrument.border import LADDER_M, tolerances
 from samepath.instrument.evaluation import analyse
-from samepath.instrument.tolerances import LADDER_M, tolerances
 from samepath.scenarios.model import load_scenario
 from tests.conftest import cell_of, straight_run
 

@@ -23,8 +23,8 @@ from samepath.core.web import token_in
 
 if TYPE_CHECKING:
     from samepath.engines.samepath.looking import MapPictures, PosedActor
+    from samepath.instrument.viewer.page import ViewServer, ViewSource
     from samepath.instrument.viewer.scene import Ground
-    from samepath.instrument.viewer.server import ViewServer, ViewSource
     from samepath.sessions.observer import SeenActor, SeenClients, SeenWorld
 
 ViewToken = Annotated[
@@ -60,7 +60,7 @@ class LiveView:
 
     def serve(self, port: int = 0) -> "ViewServer":
         """Return a server of the page, not started."""
-        from samepath.instrument.viewer.server import ViewServer
+        from samepath.instrument.viewer.page import ViewServer
 
         return ViewServer(self._source(), port, lambda words: print(f"samepath view: {printable(words)}", file=sys.stderr))
 
@@ -73,8 +73,7 @@ class LiveView:
         self._observer.close()
 
     def _source(self) -> "ViewSource":
-        from samepath.instrument.viewer.page import ground_block
-        from samepath.instrument.viewer.server import ViewSource
+        from samepath.instrument.viewer.page import ViewSource, ground_block
 
         def ground(number: int) -> bytes:
             found = self._ground()[1]
@@ -192,7 +191,7 @@ class LiveView:
     def _picture(self, fields: Mapping[str, str]) -> bytes:
         """What a camera of the page's own sees: drawn here, of the state that is known, and never by the server."""
         from samepath.engines.samepath.looking import MapPictures, mounted
-        from samepath.instrument.viewer.server import number_in
+        from samepath.instrument.viewer.page import number_in
         from samepath.instrument.viewing import free_camera
 
         self._ground()
@@ -219,7 +218,7 @@ class LiveView:
         return pictures.jpeg(there, camera, lights, without)
 
     def _steer(self, fields: Mapping[str, str]) -> str:
-        from samepath.instrument.viewer.server import number_in
+        from samepath.instrument.viewer.page import number_in
 
         pace = number_in(fields, "pace", 0.0, 1.0)
         steps = int(number_in(fields, "steps", 0, _STEPS_MOST, 0.0))

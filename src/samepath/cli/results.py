@@ -8,7 +8,7 @@ import typer
 from samepath.cli import options as opt
 from samepath.cli.common import Json, command_line, stdout_console
 from samepath.core.files import make_folder, write_text_atomically
-from samepath.instrument import evaluation, tolerances
+from samepath.instrument import evaluation
 from samepath.instrument.analysis.phases import COLLISION
 from samepath.instrument.analysis.verdict import Criterion
 from samepath.instrument.evaluation import load, store
@@ -165,6 +165,8 @@ def convert(
 
 def tolerance(paths: opt.Paths, monitors: opt.Monitors = None, columns: opt.Map = None, json: Json = False) -> None:
     """Find the largest variance at which no assertion flips. Exit 0 found, 1 none."""
-    result = tolerances.tolerance(*paths, monitors=monitors, columns=opt.read_columns(columns))
+    from samepath.instrument import border
+
+    result = border.tolerance(*paths, monitors=monitors, columns=opt.read_columns(columns))
     typer.echo(result.to_json() if json else "\n".join(result.words()))
     raise typer.Exit(0 if result.tolerance_m is not None else 1)

@@ -23,9 +23,19 @@ from samepath.instrument.progress import Display, display_for
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
 from samepath.instrument.traces.importers import LOG_MIB, Align
 from samepath.instrument.traces.records import Header, Repeat
-from samepath.instrument.viewer.page import IndexRow, cell_block, ground_block, index_of, index_row, served_page, whole_page
+from samepath.instrument.viewer.page import (
+    IndexRow,
+    ViewServer,
+    ViewSource,
+    cell_block,
+    ground_block,
+    index_of,
+    index_row,
+    number_in,
+    served_page,
+    whole_page,
+)
 from samepath.instrument.viewer.scene import POSES_MOST, DrawnCell, Ground, Surface, view_cell
-from samepath.instrument.viewer.server import ViewServer, ViewSource, number_in
 
 if TYPE_CHECKING:
     from samepath.engines.samepath.looking import MapPictures, PosedActor

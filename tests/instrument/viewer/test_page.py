@@ -15,9 +15,8 @@ import pytest
 
 from samepath.core.errors import InputError
 from samepath.instrument.viewer import page
-from samepath.instrument.viewer.page import MAGIC, cell_block, ground_block, index_of, index_row
+from samepath.instrument.viewer.page import MAGIC, ViewServer, ViewSource, cell_block, ground_block, index_of, index_row
 from samepath.instrument.viewer.scene import Ground, Surface, view_cell
-from samepath.instrument.viewer.server import ViewServer, ViewSource
 from samepath.instrument.viewing import view
 from tests.conftest import cell_of, straight_run
 

@@ -9,9 +9,17 @@ from PIL import Image
 
 from samepath.instrument.monitors.file import read_monitors
 from samepath.instrument.traces.recorder import Recorder
-from samepath.instrument.viewer.page import cell_block, ground_block, index_of, index_row, served_page, whole_page
+from samepath.instrument.viewer.page import (
+    ViewServer,
+    ViewSource,
+    cell_block,
+    ground_block,
+    index_of,
+    index_row,
+    served_page,
+    whole_page,
+)
 from samepath.instrument.viewer.scene import Ground, Surface, view_cell
-from samepath.instrument.viewer.server import ViewServer, ViewSource
 from tests.conftest import cell_of
 from tests.support.chromium import BROWSER, chromium, settle
 

@@ -8,12 +8,11 @@ import pytest
 from samepath.core.errors import InputError, SimulatorError
 from samepath.scenarios.model import load_scenario
 from samepath.simulator.dataset.files import RecordSettings
-from samepath.simulator.dataset.runs import DatasetSettings, record_runs, record_together
+from samepath.simulator.dataset.runs import DatasetSettings, RenderGatherer, record_runs, record_together
 from samepath.simulator.sensors.cuda import rays as cuda_rays
 from samepath.simulator.sensors.cuda import renderer as cuda_renderer
 from samepath.simulator.sensors.cuda.card import CardDevice
 from samepath.simulator.sensors.cuda.host_device import COMPILER
-from samepath.simulator.sensors.gathering import RenderGatherer
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
 from samepath.simulator.sensors.rig import load_rig
 from samepath.simulator.sensors.weather import SceneWeather

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from samepath.core.errors import SamepathError
-from samepath.simulator.carla import labels
+from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import streams as frames
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.recorder_file import open_log
@@ -454,15 +454,15 @@ def test_lights_begin_anew_with_synchronous_mode_unless_a_client_set_them():
 
 def test_boxes_objects_and_layers():
     host = episode()
-    houses = call(host, "get_environment_objects", labels.BUILDINGS)
+    houses = call(host, "get_environment_objects", blueprints.BUILDINGS)
     assert houses
     assert len({house.id for house in houses}) == len(houses)
-    everything = call(host, "get_environment_objects", labels.ANY)
+    everything = call(host, "get_environment_objects", blueprints.ANY)
     assert len(everything) > len(houses)
     car = spawn(host)
     boxes = call(host, "get_all_level_BBs", 14)
     assert [box.actor_id for box in boxes] == [car.id]
-    assert len(call(host, "get_all_level_BBs", labels.BUILDINGS)) == len(houses)
+    assert len(call(host, "get_all_level_BBs", blueprints.BUILDINGS)) == len(houses)
     assert set(call(host, "get_names_of_all_objects")) == {item.name for item in everything}
 
 
@@ -474,19 +474,19 @@ def looks(host, house):
 
 def test_scenery_can_be_taken_away_and_put_back():
     host = episode()
-    house, other = call(host, "get_environment_objects", labels.BUILDINGS)[:2]
-    assert labels.BUILDINGS in looks(host, house)
+    house, other = call(host, "get_environment_objects", blueprints.BUILDINGS)[:2]
+    assert blueprints.BUILDINGS in looks(host, house)
     call(host, "enable_environment_objects", [house.id], False)
-    assert labels.BUILDINGS not in looks(host, house)
-    assert labels.BUILDINGS in looks(host, other)
+    assert blueprints.BUILDINGS not in looks(host, house)
+    assert blueprints.BUILDINGS in looks(host, other)
     call(host, "enable_environment_objects", [house.id], True)
-    assert labels.BUILDINGS in looks(host, house)
+    assert blueprints.BUILDINGS in looks(host, house)
     call(host, "unload_map_layer", 1)
-    assert labels.BUILDINGS not in looks(host, other)
+    assert blueprints.BUILDINGS not in looks(host, other)
     call(host, "load_map_layer", 1)
-    assert labels.BUILDINGS in looks(host, other)
+    assert blueprints.BUILDINGS in looks(host, other)
     call(host, "load_new_episode", "", False, 0xFFFF - 1)
-    assert labels.BUILDINGS not in looks(host, other)
+    assert blueprints.BUILDINGS not in looks(host, other)
 
 
 def test_rays_say_where_and_what():
@@ -496,7 +496,7 @@ def test_rays_say_where_and_what():
     x, y = (float(item) for item in state(host, car.id)["motion"][:2])
     hits = call(host, "cast_ray", [x, y, 10.0], [x, y, -10.0])
     assert [hit.label for hit in hits][:1] == [14]
-    assert hits[-1].label in (labels.ROADS, labels.GROUND)
+    assert hits[-1].label in (blueprints.ROADS, blueprints.GROUND)
     assert math.isclose(hits[0].location.z, 1.44, abs_tol=0.05)
     assert math.isclose(hits[-1].location.z, 0.0, abs_tol=0.05)
     found, point = call(host, "project_point", [x, y, 10.0], [0.0, 0.0, -2.0], 100.0)

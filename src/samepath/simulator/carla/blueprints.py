@@ -3,6 +3,8 @@
 A blueprint is CARLA's name for something that can be spawned, with the attributes that a client may set on it.
 :func:`library` gives all of them in a fixed order (uids follow it), :func:`find` the one of an id. Ids are those of CARLA
 0.9.16; names of older versions, which published scripts use, are there too, behind all others.
+
+Labels of what stands about, and the names CARLA has for them in events and map layers, are here too: :func:`label_of`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +15,7 @@ from typing import Final
 
 from samepath.core.catalogue import ALIASES, CATALOGUE, CHILD_NUMBERS, ActorType, PropType, VehicleType, WalkerType
 from samepath.core.errors import unknown
+from samepath.simulator.sensors.labels import OF_SURFACE, Label
 
 Triple = tuple[float, float, float]
 
@@ -457,3 +460,36 @@ def _walker_attributes(name: str) -> Iterator[BlueprintAttribute]:
     yield fact("generation", "int", "2" if number >= 15 else "1")
     yield fact("age", "string", age)
     yield fact("can_use_wheelchair", "bool", "false")
+
+
+ANY: Final = 255
+NONE, ROADS, BUILDINGS, GROUND, OTHER = Label.NONE, Label.ROADS, Label.BUILDINGS, Label.GROUND, Label.OTHER
+TRAFFIC_LIGHT, TRAFFIC_SIGNS = Label.TRAFFIC_LIGHT, Label.TRAFFIC_SIGNS
+
+# What CARLA calls scenery that an actor bumps into.
+_WORDS: Final = {
+    Label.ROADS: "road",
+    Label.SIDEWALKS: "sidewalk",
+    Label.BUILDINGS: "building",
+    Label.WALLS: "wall",
+    Label.POLES: "pole",
+    Label.TRAFFIC_LIGHT: "traffic_light",
+    Label.TRAFFIC_SIGNS: "traffic_sign",
+    Label.VEGETATION: "vegetation",
+    Label.GROUND: "ground",
+    Label.GUARD_RAIL: "guardrail",
+    Label.STATIC: "static",
+}
+# Which labels a map layer holds, by its bit.
+LAYERS: Final = {1: Label.BUILDINGS, 4: Label.VEGETATION, 64: Label.STATIC, 128: Label.POLES, 256: Label.WALLS}
+ALL_LAYERS: Final = 0xFFFF
+
+
+def label_of(mesh_label: str) -> int:
+    """CARLA's label of a mesh."""
+    return int(OF_SURFACE.get(mesh_label, Label.OTHER))
+
+
+def word_of(label: int) -> str:
+    """CARLA's id of a piece of scenery, as its events name it."""
+    return f"static.{_WORDS.get(Label(label), 'unlabeled')}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError
 from samepath.core.states import Pose, Vector
-from samepath.simulator.carla import labels
+from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.codec import CallError, stream_of, token
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.recorder import ReplayOptions
@@ -191,7 +191,7 @@ class Episode:
         self.player: EpisodePlayer | None = None
         self.actors = ActorRegistry()
         self.viewer = ViewBuilder(self)
-        self.load(map_name, reset_settings=True, layers=labels.ALL_LAYERS)
+        self.load(map_name, reset_settings=True, layers=blueprints.ALL_LAYERS)
 
     def load(self, map_name: str, *, reset_settings: bool, layers: int) -> None:
         """Begin a new episode on a map; actors are gone, frames and ids go on."""
@@ -226,7 +226,7 @@ class Episode:
             self.settings = Settings()
         self._put_signs()
         self.spectator = self._put_spectator()
-        for bit, label in labels.LAYERS.items():
+        for bit, label in blueprints.LAYERS.items():
             if not layers & bit:
                 self.show_label(label, on=False)
 
@@ -309,7 +309,7 @@ class Episode:
             if thing is not None:
                 middle, half = trigger_box(thing)
                 box, yaw_deg = BoundingBox(Vector(*middle), Vector(*half)), actor_yaw_deg(thing)
-            tag = labels.TRAFFIC_LIGHT if light is not None else labels.TRAFFIC_SIGNS
+            tag = blueprints.TRAFFIC_LIGHT if light is not None else blueprints.TRAFFIC_SIGNS
             record = Actor(number, 0, Description(0, kind), box, bytes([tag]), b"")
             pose = Pose(signal.x_m, signal.y_m, signal.z_m, yaw_deg=yaw_deg)
             self.actors.add(SignEntry(record, None, pose, signal_id=signal.id, light=light))
@@ -339,7 +339,7 @@ class Episode:
     def scenery(self, name: str) -> Actor:
         """A piece of scenery as events name it: an actor without an id."""
         label = self.map.label_of(name)
-        return Actor(0, 0, Description(0, labels.word_of(label)), BoundingBox(), bytes([label]), b"")
+        return Actor(0, 0, Description(0, blueprints.word_of(label)), BoundingBox(), bytes([label]), b"")
 
     def show_label(self, label: int, *, on: bool) -> None:
         """Put all scenery of a label back, or take it away."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from samepath.core.digests import fingerprint, link
 from samepath.core.errors import InputError
 from samepath.core.states import Pose, Vector
-from samepath.simulator.carla import labels
+from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.records import BoundingBox, Colour, EnvironmentObject, Rotation, StreetLight, Transform
@@ -123,11 +123,11 @@ class ServedMap:
 
     @cached_property
     def _label_by_name(self) -> dict[str, int]:
-        return {mesh.name: labels.label_of(mesh.label) for mesh in self.road_map.meshes}
+        return {mesh.name: blueprints.label_of(mesh.label) for mesh in self.road_map.meshes}
 
     def label_of(self, scenery: str) -> int:
         """CARLA's label of a piece of scenery."""
-        return labels.GROUND if scenery == "ground" else self._label_by_name.get(scenery, labels.OTHER)
+        return blueprints.GROUND if scenery == "ground" else self._label_by_name.get(scenery, blueprints.OTHER)
 
     @cached_property
     def origin(self) -> gnss.GeoOrigin:
@@ -199,7 +199,7 @@ class ServedMap:
         middle = Vector(*(float(value) for value in (low + high) / 2))
         box = BoundingBox(middle, Vector(*(float(value) for value in (high - low) / 2)))
         number = int.from_bytes(link(self.road_map.name.encode(), f"{mesh.label} {name}".encode())[:8], "little")
-        return EnvironmentObject(Transform(middle), box, number, name, labels.label_of(mesh.label))
+        return EnvironmentObject(Transform(middle), box, number, name, blueprints.label_of(mesh.label))
 
     @cached_property
     def lamps(self) -> tuple[StreetLight, ...]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from samepath.simulator.carla import labels
+from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, WireError, came, flag, long_text, pack, struct_of, text, u16, u32
 from samepath.simulator.carla.records import VehicleControl
@@ -162,7 +162,7 @@ def unload_map_layer(episode: Episode, layers: int) -> None:
 
 
 def _show(episode: Episode, layers: int, *, on: bool) -> None:
-    for bit, label in labels.LAYERS.items():
+    for bit, label in blueprints.LAYERS.items():
         if layers & bit:
             episode.show_label(label, on=on)
 

@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 from samepath.core.states import Vector
-from samepath.simulator.carla import labels
+from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, array_of, flag, number, text, u8, u32
 from samepath.simulator.physics.frames import point_from
@@ -18,7 +18,7 @@ TABLE: Final = Table()
 # Clients name themselves: without a bound, one that takes a new name for every call would fill the memory. Whoever comes later
 # still gets the lights; it is only not told when they change.
 _CLIENTS_MAX: Final = 64
-_NOWHERE: Final = r.LabelledPoint(Vector(), labels.NONE)
+_NOWHERE: Final = r.LabelledPoint(Vector(), blueprints.NONE)
 
 
 @TABLE.query(u8)
@@ -30,7 +30,7 @@ def get_all_level_BBs(episode: Episode, label: int) -> list[r.BoundingBox]:  # n
 
 
 def _is(label: int, wanted: int) -> bool:
-    return wanted in (labels.ANY, label)
+    return wanted in (blueprints.ANY, label)
 
 
 def _box(episode: Episode, entry: ActorEntry) -> r.BoundingBox:
@@ -112,7 +112,7 @@ def _label(episode: Episode, what: int | str) -> int:
     if isinstance(what, str):
         return episode.map.label_of(what)
     tags = episode.actor(what).semantic_tags
-    return tags[0] if tags else labels.NONE
+    return tags[0] if tags else blueprints.NONE
 
 
 @TABLE.value(text)
