@@ -1,6 +1,6 @@
 """A log that nobody can flood: a few lines of each kind in a while, and how many were left out."""
 
-from samepath.core.log_lines import KIND_MOST, WINDOW_S, LineLimiter
+from samepath.core.service import KIND_MOST, WINDOW_S, LineLimiter
 
 
 class HandClock:

@@ -7,7 +7,7 @@ import pytest
 
 from samepath.core.errors import EpisodeFailedError
 from samepath.core.processes import ShutdownSignals
-from samepath.core.supervisor import RestartPolicy, supervise
+from samepath.core.service import RestartPolicy, supervise
 
 FAILED = EpisodeFailedError.exit_code
 AT_ONCE = RestartPolicy(first_wait_s=0.0, most_in_a_row=4)
@@ -17,7 +17,7 @@ import os, signal, sys, time
 with open(sys.argv[1], "a") as notes:
     notes.write(sys.argv[2] + "\\n")
 if "silent" not in sys.argv[2]:
-    from samepath.core.supervisor import Pulse
+    from samepath.core.service import Pulse
     Pulse(lambda: "")
 if sys.argv[2] == "waits":
     print("ready", flush=True)

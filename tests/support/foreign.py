@@ -17,4 +17,4 @@ def given_away(monkeypatch, path):
         found = real(handle)
         return os.stat_result((*found[:4], SOMEBODY, *found[5:])) if found.st_ino == foreign else found
 
-    monkeypatch.setattr("samepath.core.trust.os.fstat", seen)
+    monkeypatch.setattr("samepath.core.files.os.fstat", seen)

@@ -43,8 +43,8 @@ from samepath.cli.serve import (
 from samepath.cli.serve import Port as ServePort
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError, printable
-from samepath.core.log_lines import LineLimiter
 from samepath.core.network import is_loopback
+from samepath.core.service import LineLimiter
 from samepath.core.units import format_duration
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import typer
 
 from samepath.cli.live_view import ViewToken
 from samepath.core.errors import EpisodeFailedError, InputError, SamepathError, printable
-from samepath.core.log_lines import LineLimiter
 from samepath.core.network import is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
+from samepath.core.service import LineLimiter
 
 if TYPE_CHECKING:
     from samepath.simulator.server.resume import JournalConfig
@@ -229,7 +229,7 @@ def finish_record(folder: Path, record: Path, log: Callable[[str], None], *, kee
 
 def run_supervised(first: list[str], again: list[str], journal: Path, stall_s: float, log: Callable[[str], None]) -> int:
     """Run samepath in a child with these arguments, and with ``again`` to go on from the journal. Returns its exit code."""
-    from samepath.core.supervisor import RestartPolicy, supervise
+    from samepath.core.service import RestartPolicy, supervise
     from samepath.simulator.server.journal_files import numbers_of
 
     begin, go_on = ([sys.executable, "-m", "samepath", *arguments] for arguments in (first, again))
@@ -287,8 +287,7 @@ async def _serve(
     view_port: int | None = None,
     view_token: Path | None = None,
 ) -> None:
-    from samepath.core.probes import PATH, serve_probe
-    from samepath.core.supervisor import Pulse
+    from samepath.core.service import PATH, Pulse, serve_probe
     from samepath.simulator.server.server import SimulatorServer
 
     over, failures = asyncio.Event(), list[str]()

@@ -9,9 +9,9 @@ import typer
 
 from samepath.cli.common import Json
 from samepath.core.errors import InputError, printable
-from samepath.core.log_lines import LineLimiter
 from samepath.core.network import is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
+from samepath.core.service import LineLimiter
 
 if TYPE_CHECKING:
     from samepath.sessions.proxy import ProxySettings

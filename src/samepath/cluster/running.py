@@ -25,7 +25,7 @@ from samepath.cluster.settings import MainSettings
 from samepath.core.errors import EpisodeFailedError, InputError
 from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
-from samepath.core.supervisor import Pulse
+from samepath.core.service import Pulse
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.renderer import check_same_bytes
 from samepath.simulator.server.dialects import NEWEST

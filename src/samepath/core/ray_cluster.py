@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 import psutil
 
 from samepath.core.errors import ClusterError, InputError
-from samepath.core.trust import read_trusted
+from samepath.core.files import read_trusted
 
 # The module ``ray``, and what it makes: nothing of it is known before it is imported.
 Ray = Any

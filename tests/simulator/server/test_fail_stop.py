@@ -331,7 +331,7 @@ def test_the_process_ends_with_a_code_of_its_own_and_its_probe_fails_before(tmp_
 
 
 def test_the_probe_says_what_is_wrong():
-    from samepath.core.probes import serve_probe
+    from samepath.core.service import serve_probe
 
     async def ask(complaint, request):
         probe = await serve_probe(lambda: complaint, "127.0.0.1", 0, lambda line: None)

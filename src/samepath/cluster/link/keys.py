@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from samepath.core.errors import InputError, printable
-from samepath.core.files import make_folder, write_atomically
-from samepath.core.trust import check_folder, read_trusted
+from samepath.core.files import check_folder, make_folder, read_trusted, write_atomically
 
 _CHARACTERS: Final = 40
 _SAID_MOST: Final = 100

@@ -16,7 +16,7 @@ from samepath.cluster.monitor.page import live_page
 from samepath.cluster.monitor.prometheus import MissingLibraryError, StatusSource, exposition, make_registry
 from samepath.cluster.monitor.status import ClusterStatus, to_json
 from samepath.core.errors import SamepathError
-from samepath.core.probes import PATH as PROBE_PATH
+from samepath.core.service import PATH as PROBE_PATH
 from samepath.core.web import HTML, JSON, TOKEN_HEADER, HttpAnswer, HttpRequest, WebServer, knows_token, line
 
 Thumbnail = Callable[[int], bytes | None]
