@@ -2,28 +2,66 @@
 
 A process ticks, this one watches: no tick for ``HUNG_S`` is a hang; that process is ended, and a new one goes on with what is
 left. After a tick that took longer than ``WOKEN_S`` the server had to wake the traffic manager. SAMEPATH_BENCH_DEADLOCK_TICKS
-says how many ticks, SAMEPATH_BENCH_DEADLOCK_VEHICLES (such as ``0,10``) with how many vehicles on autopilot.
+says how many ticks, SAMEPATH_BENCH_DEADLOCK_VEHICLES (such as ``0,10``) with how many vehicles on autopilot. A million of them
+with a hundred vehicles take hours: SAMEPATH_BENCH_DEADLOCK_KEEP names a folder where every minute is written how far it is. Who
+stops this and starts it again with the same code goes on there, with a new client and a new server; the results say how many
+ticks were made in one go (``ticks_in_one_go``).
 """
 
 import importlib.util
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from bench.server import serving
-from bench.tools import save, show, verdict
+from bench.tools import code_measured, save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.files import write_text_atomically
+from samepath.core.processes import die_with_parent
 
 TICKS = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_TICKS", "20000"))
 VEHICLES = tuple(map(int, os.environ.get("SAMEPATH_BENCH_DEADLOCK_VEHICLES", "0,1,10,100").split(",")))
 HUNG_S = 30.0
 WOKEN_S = 2.0
 LOOK_S = 0.25
+TOLD_EVERY_S = 60.0
+
+
+@dataclass(frozen=True)
+class Soak:
+    """How far it is with so many vehicles: ticks of each session in order, of which some ended in a hang."""
+
+    sessions: list[int] = field(default_factory=list)
+    ticks_until_hang: list[int] = field(default_factory=list)
+    woken: int = 0
+    busy_s: float = 0.0
+
+    @property
+    def ticks(self) -> int:
+        return sum(self.sessions)
+
+    def after(self, ticks: int, woken: int, busy_s: float) -> "Soak":
+        """With one session more."""
+        return replace(self, sessions=[*self.sessions, ticks], woken=self.woken + woken, busy_s=self.busy_s + busy_s)
+
+    def figures(self) -> dict[str, object]:
+        return {
+            "ticks": self.ticks,
+            "ticks_per_s": self.ticks / self.busy_s,
+            "woken": self.woken,
+            "ticks_until_hang": self.ticks_until_hang,
+            "ticks_in_one_go": max(self.sessions),
+            "sessions": self.sessions,
+        }
 
 
 def main() -> bool:
@@ -31,63 +69,89 @@ def main() -> bool:
     if importlib.util.find_spec("carla") is None:
         print("deadlock: CARLA's client is not installed; nothing was measured")
         return True
-    figures, rows = {}, []
+    # So that whoever ends this process ends its server and its client, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("deadlock: ended"))
+    figures: dict[str, object] = {}
+    rows, whole = [], True
     for count in VEHICLES:
-        found = figures[str(count)] = _soak(count)
-        shown = ", ".join(f"{ticks:,}" for ticks in found["ticks_until_hang"])
-        whole = not found["ticks_until_hang"]
-        rates = [f"{found['ticks']:,}", f"{found['ticks_per_s']:,.0f}", str(found["woken"])]
-        rows.append([str(count), *rates, shown, verdict(met=whole)])
-        columns = ["vehicles", "ticks", "per s", "woken", "hung after", "aim: never"]
+        found = _soak(count)
+        figures[str(count)] = found.figures()
+        whole = whole and not found.ticks_until_hang
+        shown = ", ".join(f"{ticks:,}" for ticks in found.ticks_until_hang)
+        rates = [f"{found.ticks:,}", f"{max(found.sessions):,}", f"{found.ticks / found.busy_s:,.0f}", str(found.woken)]
+        rows.append([str(count), *rates, shown, verdict(met=not found.ticks_until_hang)])
+        columns = ["vehicles", "ticks", "in one go", "per s", "woken", "hung after", "aim: never"]
         show("ticks with a synchronous traffic manager", columns, rows)
         save("deadlock", figures)
-    return not any(found["ticks_until_hang"] for found in figures.values())
+    return whole
 
 
-def _soak(vehicles: int) -> dict[str, object]:
+def _soak(vehicles: int) -> Soak:
     """Tick with so many vehicles, after a hang with a new client and a new server."""
-    done, hangs, woken, busy_s = 0, [], 0, 0.0
-    while done < TICKS:
+    folder = os.environ.get("SAMEPATH_BENCH_DEADLOCK_KEEP")
+    kept = Path(folder) / f"{vehicles}-{TICKS}-{code_measured()['digest']}.json" if folder else None
+    done = Soak(**json.loads(kept.read_text("utf-8"))) if kept is not None and kept.exists() else Soak()
+    if done.ticks:
+        print(f"{vehicles} vehicles: {done.ticks:,} ticks were made before", flush=True)
+
+    def tell(now: Soak) -> None:
+        print(f"{vehicles} vehicles: {now.ticks:,} of {TICKS:,} ticks, {now.ticks / now.busy_s:,.0f} per s", flush=True)
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_text_atomically(kept, json.dumps(asdict(now)))
+
+    while done.ticks < TICKS:
         with serving("town", apart=False) as port:
-            ticks, late, took_s = _watch(port, vehicles, TICKS - done)
-        done, woken, busy_s = done + ticks, woken + late, busy_s + took_s
-        if done < TICKS:
-            hangs.append(ticks)
-            print(f"{vehicles} vehicles: hung after {ticks:,} ticks", flush=True)
-    return {"ticks": done, "ticks_per_s": done / busy_s, "woken": woken, "ticks_until_hang": hangs}
+            done = _watch(port, vehicles, done, tell)
+        if done.ticks < TICKS:
+            done = replace(done, ticks_until_hang=[*done.ticks_until_hang, done.sessions[-1]])
+            print(f"{vehicles} vehicles: hung after {done.sessions[-1]:,} ticks", flush=True)
+        tell(done)
+    return done
 
 
-def _watch(port: int, vehicles: int, ticks: int) -> tuple[int, int, float]:
-    """Let a process tick; gives its ticks until the end or a hang, those that were late, and the seconds they took."""
+def _watch(port: int, vehicles: int, before: Soak, tell: Callable[[Soak], None]) -> Soak:
+    """Let a process tick until all is done, or it hangs; gives what was there before with this session."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ticks"
         np.zeros(2, np.int64).tofile(path)
         made = np.memmap(path, np.int64, "r")
-        command = [sys.executable, "-m", "bench.deadlock", str(port), str(vehicles), str(ticks), str(path)]
+        words = [str(port), str(vehicles), str(TICKS - before.ticks), str(path), str(os.getpid())]
+        command = [sys.executable, "-m", "bench.deadlock", *words]
         process = subprocess.Popen(command, env={**os.environ, "CARLA_CACHE_DIR": folder}, stderr=subprocess.DEVNULL)
         last, last_s, first, first_s = 0, SYSTEM_CLOCK.monotonic_s(), 0, 0.0
+        told_s = last_s
+
+        def now() -> Soak:
+            # The ticks before the first look are taken to have been as quick as the others.
+            return before.after(last, int(made[1]), (last_s - first_s) * last / max(last - first, 1))
+
         try:
             while process.poll() is None:
                 SYSTEM_CLOCK.sleep_s(LOOK_S)
-                now, now_s = int(made[0]), SYSTEM_CLOCK.monotonic_s()
-                if now != last:
+                ticks, look_s = int(made[0]), SYSTEM_CLOCK.monotonic_s()
+                if ticks != last:
                     if not last:
-                        first, first_s = now, now_s
-                    last, last_s = now, now_s
+                        first, first_s = ticks, look_s
+                    last, last_s = ticks, look_s
                 # Before the first tick it may still be building the traffic manager's map.
-                elif now_s - last_s > HUNG_S * (1 if last else 10):
+                elif look_s - last_s > HUNG_S * (1 if last else 10):
                     break
+                if look_s - told_s > TOLD_EVERY_S and last > first:
+                    tell(now())
+                    told_s = look_s
         finally:
             process.kill()
             process.wait()
         last = int(made[0])
         if process.returncode > 0 or not last:
             raise SystemExit(f"the client ended with {process.returncode} after {last} ticks")
-        return last, int(made[1]), (last_s - first_s) * last / max(last - first, 1)
+        return now()
 
 
-def tick(port: int, vehicles: int, ticks: int, path: str) -> None:
-    """Tick, and write down how often."""
+def tick(port: int, vehicles: int, ticks: int, path: str, watcher: int) -> None:
+    """Tick, and write down how often; ends with the process that watches."""
+    die_with_parent(watcher)
     import carla
 
     made = np.memmap(path, np.int64, "r+")
@@ -116,4 +180,4 @@ def tick(port: int, vehicles: int, ticks: int, path: str) -> None:
 
 
 if __name__ == "__main__":
-    tick(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    tick(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
