@@ -11,9 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from samepath.cli.app import VERBS
+from samepath.core.clock import SYSTEM_CLOCK
 from samepath.instrument.execution.folder import locked
 from samepath.instrument.study.plan import built_in_studies
 from tests.support import SUPPORT
+
+
+REPEATS = 10
 
 
 def samepath(*arguments, cwd=None):
@@ -29,7 +33,8 @@ def study_text(*cells, repeats=5, isolation="inline"):
 @pytest.fixture(scope="module")
 def study_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study") / "out"
-    result = samepath("study", "controls", "--repeats", 30, "--out", folder, "--json")
+    # Repeat 7 is the first that ends early; how sure one is with so many is no question here.
+    result = samepath("study", "controls", "--repeats", REPEATS, "--out", folder, "--json")
     assert result.returncode == 0, result.stderr
     return folder, json.loads(result.stdout)
 
@@ -78,7 +83,7 @@ def test_a_study_leaves_reports_for_people_and_machines(study_folder):
 
 def test_a_finished_study_can_be_run_again_reported_and_checked(study_folder, tmp_path, quick):
     folder, document = study_folder
-    again = quick("study", "controls", "--repeats", 30, "--out", folder, "--json")
+    again = quick("study", "controls", "--repeats", REPEATS, "--out", folder, "--json")
     assert json.loads(again.stdout)["cells"] == document["cells"]
     assert quick("report", folder).stdout.strip() == str(folder / "report.html")
     assert quick("check", folder, "--tolerance", "1cm").returncode == 1
@@ -96,15 +101,15 @@ def test_the_gate_exits_0_within_and_1_beyond_the_tolerance(study_folder, quick)
     assert quick("check", noisy, "--tolerance", "2 mm", "--criterion", "sigma").returncode == 0
 
 
-def test_a_study_that_finds_something_else_than_it_expects_fails(tmp_path):
+def test_a_study_that_finds_something_else_than_it_expects_fails(tmp_path, quick):
     (tmp_path / "x.yaml").write_text(study_text("{simulator: control-gaussian, scenario: crossing, expect: bit-identical}"))
-    result = samepath("study", "x.yaml", cwd=tmp_path)
+    result = quick("study", "x.yaml", cwd=tmp_path)
     assert result.returncode == 1
     assert "bit-identical was expected, but it is within-tolerance" in result.stderr
     assert (tmp_path / "runs" / "x" / "report.html").exists()
 
 
-def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
+def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path, quick):
     (tmp_path / "x.yaml").write_text(study_text("{simulator: control-exact, scenario: crossing, name: exact}", repeats=3000))
     command = [sys.executable, "-m", "samepath", "study", "x.yaml", "--out", "out"]
     # A test run in the background of a script inherits an ignored SIGINT; a person at a terminal does not.
@@ -112,7 +117,7 @@ def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heed)
     spool = tmp_path / "out" / "cells" / "exact" / "spool"
     while process.poll() is None and not (spool.exists() and len(list(spool.glob("*.arrow"))) > 5):
-        pass
+        SYSTEM_CLOCK.sleep_s(0.01)
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate()
     assert process.returncode == 130, stderr
@@ -121,7 +126,7 @@ def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
     assert "Interrupted" in (tmp_path / "out" / "report.html").read_text()
     done = json.loads((tmp_path / "out" / "report.json").read_text())["cells"][0]["repeats"]
     assert done >= 5
-    resumed = samepath("study", "x.yaml", "--out", "out", "--repeats", done + 3, "--json", cwd=tmp_path)
+    resumed = quick("study", "x.yaml", "--out", "out", "--repeats", done + 3, "--json", cwd=tmp_path)
     assert json.loads(resumed.stdout)["cells"][0]["repeats"] == done + 3
 
 
@@ -165,12 +170,12 @@ def test_a_study_goes_on_from_its_folder_alone_and_says_when_there_is_nothing_to
     assert [line.split()[1] for line in record["commands"]] == ["study", "resume", "resume"]
 
 
-def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(tmp_path):
+def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(tmp_path, quick):
     quiet = "{simulator: control-exact, scenario: crossing, name: quiet}"
     shared = "{simulator: control-exact, scenario: crossing, name: shared, condition: {isolation: batch}}"
     away = "{simulator: control-exact, scenario: crossing, name: far, condition: {cores: 4095}}"
     (tmp_path / "x.yaml").write_text(study_text(quiet, shared, away, isolation="process"))
-    result = samepath("study", "x.yaml", "--dry-run", cwd=tmp_path)
+    result = quick("study", "x.yaml", "--dry-run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     for words in (
         "quiet",
@@ -294,9 +299,9 @@ def test_the_studies_that_come_with_samepath_are_listed_with_their_time(quick):
     assert "samepath studies" in quick("study", "--help").stdout
 
 
-def test_simulators_are_listed_and_held_to_the_contract():
-    assert "control-two-outcomes" in samepath("simulators").stdout
-    result = samepath("conformance", "control-exact")
+def test_simulators_are_listed_and_held_to_the_contract(quick):
+    assert "control-two-outcomes" in quick("simulators").stdout
+    result = quick("conformance", "control-exact")
     assert result.returncode == 0
     assert "FAIL" not in result.stdout
 

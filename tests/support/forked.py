@@ -1,6 +1,8 @@
 """Commands of samepath as processes of their own, each a fork of one that has imported it already.
 
-Most of what a short command takes is importing.
+Most of what a short command takes is importing, and then its end: an interpreter takes apart, object by object, what it has
+loaded, which for a fork means copying every page of it first. So what commands import when they come to it is loaded before,
+and a fork leaves as soon as threads and exit functions have done their work.
 """
 
 import json
@@ -11,23 +13,47 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SERVER = """
-import json, os, sys, warnings
-import scipy.stats
+import atexit, os, sys
+command, status = None, 1
+@atexit.register  # before anything is imported: exit functions are called last first, so that this one has the last word
+def leave():
+    if os.getpid() == command:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
+
+import contextlib, gc, importlib, json, warnings
 from samepath.cli.app import VERBS, load_verb, main
 for verb in VERBS:
     load_verb(verb)
+# pyarrow asks for pandas wherever that is installed.
+for name in "matplotlib.figure matplotlib.backends.backend_svg pandas rapier3d scipy.cluster.hierarchy scipy.stats".split():
+    with contextlib.suppress(ImportError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module(name)
+gc.collect()
+gc.freeze()  # a search for garbage in a fork would write to every object, and so copy them all
 for line in sys.stdin:
     asked = json.loads(line)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # later Pythons warn of forks beside threads, which numpy has started
         child = os.fork()
     if child == 0:
+        command = os.getpid()
         os.chdir(asked["cwd"])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, path in ((1, asked["stdout"]), (2, asked["stderr"])):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
         sys.argv = ["samepath", *asked["arguments"]]
-        sys.exit(main())
+        try:
+            main()
+            status = 0
+        except SystemExit as ended:
+            status = ended.code or 0
+            if not isinstance(status, int):
+                print(status, file=sys.stderr)
+                status = 1
+        sys.exit(status)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
