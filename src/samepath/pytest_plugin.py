@@ -169,7 +169,7 @@ class SamepathRuns:
         from samepath.core.errors import SamepathError
         from samepath.instrument.repeated_calls import compare_values
         from samepath.instrument.traces.cell import MemoryCell
-        from samepath.instrument.traces.load import load_cells
+        from samepath.instrument.traces.importers import load_cells
 
         try:
             cells = load_cells([Path(path) for path in paths])

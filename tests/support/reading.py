@@ -10,8 +10,7 @@ from pathlib import Path
 
 from samepath.core.errors import InputError, SamepathError
 from samepath.instrument.analysis.cell import analyse_cell
-from samepath.instrument.traces.importers import Align, ImportOptions
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import Align, ImportOptions, load_cells
 from samepath.simulator.carla.recorder import LogReplay, ReplayOptions, blocked_text, collisions_text, info_text
 from samepath.simulator.carla.recorder_file import open_log
 from tests.support.grammars.recorder import recorder_document

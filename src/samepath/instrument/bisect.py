@@ -43,7 +43,7 @@ from samepath.instrument.progress import Display, display_for
 from samepath.instrument.search import SearchFolder, ending_of, farthest_m, first_change, minimal, parting_words, search_folder
 from samepath.instrument.study.records import Plan, Scalar
 from samepath.instrument.traces.cell import CellTrace
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import load_cells
 from samepath.instrument.traces.records import Header, Repeat
 from samepath.instrument.traces.store import HEADER_FILE, StoredCell, StoreWriter, store_repeats, stored_repeats
 

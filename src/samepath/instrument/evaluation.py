@@ -36,8 +36,7 @@ from samepath.instrument.report.html import render_html, write_reports
 from samepath.instrument.study.records import Judging
 from samepath.instrument.study.spec import CRITERIA, STRUCTURES
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
-from samepath.instrument.traces.importers import LOG_MIB, Align, ImportOptions
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import LOG_MIB, Align, ImportOptions, load_cells
 from samepath.instrument.traces.store import store_repeats
 
 Source = str | os.PathLike[str] | CellTrace

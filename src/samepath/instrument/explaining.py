@@ -8,8 +8,7 @@ from pathlib import Path
 from samepath.core.errors import InputError, unknown
 from samepath.instrument.analysis.explain import Explanation, explain_cell, explain_pair, pair_of
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
-from samepath.instrument.traces.importers import LOG_MIB, Align, ImportOptions
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import LOG_MIB, Align, ImportOptions, load_cells
 from samepath.instrument.traces.records import Header
 
 TracePath = str | os.PathLike[str]

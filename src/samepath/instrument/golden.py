@@ -39,8 +39,7 @@ from samepath.instrument.subjects import (
     with_cell,
 )
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
-from samepath.instrument.traces.importers import TABLE_SUFFIXES
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import TABLE_SUFFIXES, load_cells
 from samepath.instrument.traces.records import Header, Repeat
 from samepath.scenarios.model import HEADER as AUTHORS_HEADER
 

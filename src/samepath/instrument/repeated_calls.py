@@ -28,7 +28,7 @@ from samepath.instrument.analysis.verdict import worst
 from samepath.instrument.evaluation import Report
 from samepath.instrument.study_run import StudyResult
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import load_cells
 from samepath.instrument.traces.records import Header, Repeat
 from samepath.instrument.traces.store import store_repeats
 

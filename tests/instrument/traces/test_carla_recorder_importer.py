@@ -7,8 +7,7 @@ import pytest
 
 from samepath.core.errors import InputError, SamepathError
 from samepath.instrument.analysis.cell import analyse_cell
-from samepath.instrument.traces.importers import Align, ImportOptions
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import Align, ImportOptions, load_cells
 from samepath.simulator.carla.recorder_file import (
     NO_ACTOR,
     AddedActor,

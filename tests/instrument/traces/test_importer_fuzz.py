@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from samepath.core.errors import SamepathError
 from samepath.instrument.analysis.cell import analyse_cell
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import load_cells
 
 GOOD = "repeat,actor,time,x,y,z\n" + "".join(
     f"{r},{a},{t / 10},{t + a / 7},{2 * a},0\n" for r in range(3) for t in range(4) for a in range(2)

@@ -9,8 +9,7 @@ import pytest
 
 from samepath.core.errors import InputError, SamepathError
 from samepath.instrument.analysis.cell import analyse_cell
-from samepath.instrument.traces.importers import Align, ImportOptions, choose_importer
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import Align, ImportOptions, choose_importer, load_cells
 
 
 def write(path, text):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import msgpack
 
 from samepath.core.streams import stream
-from samepath.instrument.traces.load import load_cells
+from samepath.instrument.traces.importers import load_cells
 from samepath.simulator.carla.recorder import info_text
 from samepath.simulator.carla.recorder_file import open_log
 from samepath.simulator.server.journal import JournalSettings
