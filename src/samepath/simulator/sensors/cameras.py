@@ -228,7 +228,7 @@ class RigRenderer:
     Views that several cameras share are drawn once. Actors are drawn once more, each alone, to tell how much of them is hidden;
     a second renderer does that, as the first one keeps what it worked out of the fixed part of the scene.
 
-    ``shared`` draws instead, together with other worlds (:mod:`.gathering`).
+    ``shared`` draws instead, together with other worlds (``RenderGatherer``).
     """
 
     def __init__(
