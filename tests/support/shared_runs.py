@@ -19,7 +19,7 @@ def share_runs(monkeypatch, runs, name):
 # Of the built-in scenarios one of each kind: all of them are held to their bits in tests/simulator/world, and the kit asks for
 # ten runs of each.
 SOME = ("draft-test7", "far-100km", "glancing", "meet-truck", "scenery", "table1-test2", "table1-test4", "town-traffic")
-# A town of sixty actors takes fifteen times as long as any other. That cars and people without a script conform shows with a few.
+# A town of sixty actors takes fifteen times as long as any other. Cars and people without a script are a kind; sixty are not.
 TOWN = {"duration: 15 s": "duration: 5 s", "vehicles: 40": "vehicles: 6", "walkers: 20": "walkers: 4"}
 
 

@@ -610,6 +610,10 @@ def thousand_ticks(port):
     return drive(port, 5, 1000)
 
 
+def two_hundred_ticks(port):
+    return drive(port, 5, 200)
+
+
 def hundred_vehicles(port):
     return drive(port, 100, 60)
 
