@@ -8,9 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 import samepath
-from samepath.core.errors import InputError
+from samepath.cli.app import app
+from samepath.core.errors import InputError, SamepathError
 from samepath.sessions.compare import SessionSource, compare_sessions
 from samepath.sessions.recording import SessionCall, SessionState, read_session
 from samepath.sessions.servers import ServerKind
@@ -26,6 +28,16 @@ def run(name, *arguments, **settings):
     """Run a script of ours twice, as the command line does."""
     command = [sys.executable, str(SCRIPTS / f"{name}.py"), *map(str, arguments)]
     return twice(command, **{"port": 0, "timeout_s": 60.0, "pinned_runs": 2, **settings})
+
+
+@pytest.fixture(scope="module")
+def unseeded():
+    return run("unseeded")
+
+
+@pytest.fixture(scope="module")
+def clean_but_served_at_random():
+    return run("clean", sources=("unseeded-random",))
 
 
 def test_a_clean_script_takes_the_same_path():
@@ -61,9 +73,9 @@ def free_port():
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_with_a_script_is_named_with_its_line(name, free_port):
+def test_what_is_wrong_with_a_script_is_named_with_its_line(name, free_port, unseeded):
     cause, line, said = WRONG[name]
-    report = run(name, free_port)
+    report = unseeded if name == "unseeded" else run(name, free_port)
     assert not report.same
     assert report.source == "script"
     assert report.cause.startswith(cause), report.words()
@@ -80,16 +92,16 @@ def shape(text):
     return re.sub(r"-?[0-9]+(\.[0-9]+)?", "#", text)
 
 
-def test_the_page_shows_what_is_said():
+def test_the_page_shows_what_is_said(unseeded, clean_but_served_at_random):
     """Of the page's examples the script is the one that is run, and the words are those that come, numbers aside."""
     page = (ROOT / "docs" / "twice.md").read_text("utf-8")
     assert (SCRIPTS / "unseeded.py").read_text("utf-8") in page
-    for words in (run("unseeded").words(), run("clean", sources=("unseeded-random",)).words()):
+    for words in (unseeded.words(), clean_but_served_at_random.words()):
         assert shape(words) in shape(page), words
 
 
-def test_a_simulator_that_does_not_repeat_itself_is_told_from_the_script():
-    report = run("clean", sources=("unseeded-random",))
+def test_a_simulator_that_does_not_repeat_itself_is_told_from_the_script(clean_but_served_at_random):
+    report = clean_but_served_at_random
     assert (report.same, report.source) == (False, "simulator")
     difference = report.first_difference
     assert (difference["kind"], difference["actor_type"]) == ("state", "vehicle.tesla.model3")
@@ -151,9 +163,18 @@ def test_the_proxy_stands_between_carlas_client_and_a_server(pool, tmp_path, syn
     assert calls.count("apply_control_to_vehicle") == (10 if synchronous else 2)
 
 
-def cli(*arguments, verb="twice", **settings):
-    command = [sys.executable, "-m", "samepath", verb, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **settings)
+def cli(*arguments):
+    command = [sys.executable, "-m", "samepath", "twice", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def invoke(*arguments):
+    """The same in this process, for what only reads recordings."""
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    if isinstance(result.exception, SamepathError):
+        return result.exception.exit_code, str(result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout
 
 
 def test_the_command_line_keeps_its_contract(tmp_path):
@@ -163,7 +184,7 @@ def test_the_command_line_keeps_its_contract(tmp_path):
         "same": True, "runs": 2, "source": "none", "cause": "none", "first_difference": None,
     }  # fmt: skip
     recorded = [tmp_path / "kept" / "run-1" / "session.samepath", tmp_path / "kept" / "run-2" / "session.samepath"]
-    assert cli("--recorded", recorded[0], "--recorded", recorded[1]).returncode == 0
+    assert invoke("twice", "--recorded", recorded[0], "--recorded", recorded[1])[0] == 0
     parts = cli(
         "--json", "--no-cause", "--port", 0, "--keep", tmp_path / "parted", "--", sys.executable, SCRIPTS / "unseeded.py"
     )
@@ -171,14 +192,14 @@ def test_the_command_line_keeps_its_contract(tmp_path):
     assert json.loads(parts.stdout)["source"] == "script"
     # The same from what was recorded, by the verb for runs of any kind.
     parted = [tmp_path / "parted" / f"run-{number}" / "session.samepath" for number in (1, 2)]
-    explained = json.loads(cli("--json", *parted, verb="explain").stdout)
+    explained = json.loads(invoke("explain", "--json", *parted)[1])
     assert (explained["cause"], explained["source"]) == ("command-value", "script")
     assert explained["first_difference"]["method"] == "apply_control_to_vehicle"
-    assert json.loads(cli("--json", *recorded, verb="explain").stdout)["cause"] == "none"
-    assert "The source is the script" in cli(*parted, verb="explain").stdout
+    assert json.loads(invoke("explain", "--json", *recorded)[1])["cause"] == "none"
+    assert "The source is the script" in invoke("explain", *parted)[1]
     for odd, words in (([parted[0]], "name a second one"), ([parted[0], SCRIPTS / "clean.py"], "does not: name two that do")):
-        refused = cli(*odd, verb="explain")
-        assert (refused.returncode, words in refused.stderr) == (2, True), refused.stderr
+        code, line = invoke("explain", *odd)
+        assert (code, words in line) == (2, True), line
     (tmp_path / "bad").write_bytes(recorded[0].read_bytes()[:-30] + b"x" * 30)
     bad = cli("--recorded", tmp_path / "bad", "--recorded", recorded[1])
     assert bad.returncode == 2
