@@ -89,7 +89,8 @@ class Watch:
 
 @pytest.mark.parametrize(
     ("routes", "ticks"),
-    [("random-turns", 300), pytest.param("destinations", 1200, marks=pytest.mark.slow)],
+    # Half a minute; ``python -m bench traffic`` looks at ten minutes of a fuller town.
+    [("random-turns", 300), pytest.param("destinations", 600, marks=pytest.mark.slow)],
 )
 def test_traffic_obeys_the_rules_and_touches_nobody(routes, ticks):
     simulation = Simulation(scenario(40, 16, routes=routes), SimulationSettings(seed=1))
