@@ -16,6 +16,7 @@ from hypothesis import settings
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
 from samepath.instrument.traces.records import Header, Repeat
+from tests.support import forked
 from tests.support.namespaces import NO_NAMESPACES
 
 # Where Python is told to write no bytecode (images of containers tell it that), each of the hundreds of processes that tests
@@ -26,9 +27,10 @@ sys.dont_write_bytecode = False
 for finder in sys.meta_path:
     getattr(finder, "_must_rewrite", set()).discard("samepath")
 
-# Property tests repeat themselves too: the same examples on every run. HYPOTHESIS_PROFILE=explore looks for new ones.
+# Property tests repeat themselves too: the same examples on every run, 60 where a test says nothing else: those that follow
+# have passed before, and are of the same kind. HYPOTHESIS_PROFILE=explore looks for new ones, a hundred each time.
 # None has a deadline: how long an example takes is the machine's affair.
-settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
@@ -230,12 +232,16 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    before = os.times()
+    before_s = _taken_s()
     result = yield
-    after = os.times()
     scope = _scope(item.path, item.nodeid)
-    CPU_S[scope] = CPU_S.get(scope, 0.0) + sum(after[:4]) - sum(before[:4])
+    CPU_S[scope] = CPU_S.get(scope, 0.0) + _taken_s() - before_s
     return result
+
+
+def _taken_s() -> float:
+    """Of this process and of those it has waited for; commands that a server forks count when they are run, not at its end."""
+    return sum(os.times()[:4]) + forked.untold_s
 
 
 def _write_durations(seconds: dict[str, float]) -> None:
