@@ -520,6 +520,18 @@ def scenario_runner() -> str:
     return _markdown(("configuration", "verdict", "criteria that failed", "played"), rows, _made("scenario-runner"))
 
 
+def deadlock() -> str:
+    """Ticks with a synchronous traffic manager of CARLA's client."""
+    rows: Rows = []
+    for vehicles, found in _figures("deadlock").items():
+        # Results of before had one session, unless it hung.
+        longest = found.get("ticks_in_one_go", found["ticks"])
+        hung = ", ".join(f"{ticks:,}" for ticks in found["ticks_until_hang"]) or "never"
+        rows.append((vehicles, f"{found['ticks']:,}", f"{longest:,}", hung, str(found["woken"]), _number(found["ticks_per_s"])))
+    head = ("vehicles on autopilot", "ticks", "of these in one go", "hung after", "woken", "ticks a second")
+    return _markdown(head, rows, _made("deadlock"))
+
+
 def paper_script() -> str:
     """The script of the paper's authors, test by test."""
     found = _figures("paper-script")
@@ -625,6 +637,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         scenario_runner,
         scenario_runner_repeats,
         paper_script,
+        deadlock,
         view,
         stranger,
         pythons,
