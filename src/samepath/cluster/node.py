@@ -133,12 +133,13 @@ class MapBuilt(NamedTuple):
 class TickRendered(NamedTuple):
     """From the render thread: the answer for the main server and its bulk, and what this node's own listeners get.
 
+    ``own`` has for each frame its stream, its head and what was measured.
     ``direct`` goes to nodes of other hosts, by their numbers; ``made`` is all that was drawn, in case it does not arrive there.
     """
 
     result: m.TickResult
     bulk: tuple[bytes, ...]
-    own: tuple[tuple[int, bytes], ...]
+    own: tuple[tuple[int, bytes, bytes], ...]
     lossless: bool
     direct: tuple[tuple[int, NeighbourFrame], ...] = ()
     made: tuple[RenderResult, ...] = ()
@@ -484,15 +485,18 @@ class Node:
             digest = map_digest(self._road_map) if self._road_map is not None else ""
             self._send_soon(m.MapReady(output.episode, digest, output.picture))
             return
-        # Own clients first: once the main server has the result, the next tick's state may be here before their frames.
+        # Own clients first: once the main server has the result, the next tick's state may be here before their frames. They
+        # are first in the queue; the event loop is woken behind the answer, which everybody waits for.
         if output.own:
-            self._in_loop(self._deliver_own, output)
+            self._for_loop.append(partial(self._deliver_own, output))
         if output.direct and self._neighbours is not None:
             self._sent.append(output)
             for home in sorted({home for home, _ in output.direct}):
                 frames = [found for to, found in output.direct if to == home]
                 self._neighbours.send(home, self._membership, output.result.frame, frames)
         self._send_soon(output.result, *output.bulk)
+        if output.own:
+            self._loop.call_soon_threadsafe(self._work_off)
 
     def _render_failed(self, error: BaseException) -> None:
         self._end(LOST, f"error of ours while drawing: {type(error).__name__}: {error}")
@@ -523,16 +527,16 @@ class Node:
             self._hub.send(WORLD_STREAM, state, lossless=lossless)
 
     def _deliver_own(self, output: TickRendered) -> None:
-        for stream, payload in output.own:
-            self._deliver(stream, payload, output.result.frame, output.lossless)
+        for stream, head, payload in output.own:
+            self._deliver(stream, payload, output.result.frame, output.lossless, head)
 
-    def _deliver(self, stream: int, payload: bytes, frame: int, lossless: bool) -> None:
+    def _deliver(self, stream: int, payload: bytes, frame: int, lossless: bool, head: bytes = b"") -> None:
         """Give a message to listeners; of a sensor that sees each frame once, whoever drew it, and none out of order."""
         if frame:
             if frame <= self._delivered.get(stream, 0) or not self._hub.is_heard(stream):
                 return  # of a stream that is over, or that nobody wants any more, nothing is noted either
             self._delivered[stream] = frame
-        self._hub.send(stream, payload, lossless=lossless)
+        self._hub.send(stream, payload, lossless=lossless, head=head)
 
     def _expect(self, stream: int, frame: int) -> None:
         """Somebody begins to listen: of the ticks up to now they get nothing, also not what this node is late with."""
@@ -634,7 +638,7 @@ class RenderThread:
             if has_payload:
                 bulk.append(made.payload)
             if made.payload and self._number in homes:
-                own.append((request.stream, request.head + made.payload))
+                own.append((request.stream, request.head, made.payload))
             if made.memory:
                 bulk.append(made.memory)
             error = made.error[: m.LINE_MOST]

@@ -104,14 +104,14 @@ def as_sent(step_s: float) -> float:
     return float(np.float32(step_s))
 
 
-def length_of(payload: bytes) -> bytes:
+def length_of(payload: bytes, head: bytes = b"") -> bytes:
     """What stands before a message when it is sent."""
-    return _LENGTH.pack(len(payload))
+    return _LENGTH.pack(len(head) + len(payload))
 
 
-def framed(payload: bytes) -> bytes:
-    """A message as it is sent: its length first."""
-    return length_of(payload) + payload
+def framed(payload: bytes, head: bytes = b"") -> bytes:
+    """A message as it is sent: its length first. Where its head is apart, this is the only time that it is copied."""
+    return b"".join((length_of(payload, head), head, payload))
 
 
 def header(sensor_type: int, moment: FrameTime, transform: tuple[float, ...] = _NO_TRANSFORM) -> bytes:

@@ -228,7 +228,8 @@ class RigRenderer:
     Views that several cameras share are drawn once. Actors are drawn once more, each alone, to tell how much of them is hidden;
     a second renderer does that, as the first one keeps what it worked out of the fixed part of the scene.
 
-    ``shared`` draws instead, together with other worlds (``RenderGatherer``).
+    ``shared`` draws instead, together with other worlds (``RenderGatherer``). ``overwrites``: frames are good until the next
+    call, which draws into the same memory; for those who are done with them by then.
     """
 
     def __init__(
@@ -237,7 +238,12 @@ class RigRenderer:
         renderer: str = "software",
         said: Callable[[str], None] | None = None,
         shared: Renderer | None = None,
+        *,
+        overwrites: bool = False,
     ) -> None:
+        self._overwrites = overwrites
+        self._frames: Sequence[CameraFrame] | None = None
+        self._layout: list[tuple[int, int, Channel]] = []
         self._options: dict[str, object] = {"threads": threads} if renderer in {"software", "auto"} else {}
         self._asked = renderer
         told: dict[str, object] = {"say": said} if renderer == "auto" else {}
@@ -252,19 +258,35 @@ class RigRenderer:
 
     def close(self) -> None:
         """Let go of threads and memory."""
+        self.rest()
         self._renderer.close()
         if self._alone is not None and self._alone is not self._renderer:
             self._alone.close()
 
     def draw(self, scene: RenderScene, cameras: Sequence[Camera]) -> list[CameraFrame]:
         """Draw cameras; those that differ in nothing but their channels are drawn in one go."""
-        channels: dict[Camera, Channel] = {}
+        numbers: dict[tuple[object, ...], int] = {}
+        views: list[Camera] = []
+        shown: list[int] = []
         for camera in cameras:
-            key = replace(camera, channels=Channel(0))
-            channels[key] = channels.get(key, Channel(0)) | camera.channels
-        frames = self._renderer.render(scene, [replace(key, channels=wanted) for key, wanted in channels.items()])
-        by_view = dict(zip(channels, frames, strict=True))
-        return [by_view[replace(camera, channels=Channel(0))] for camera in cameras]
+            number = numbers.setdefault(camera.view, len(views))
+            shown.append(number)
+            if number == len(views):
+                views.append(camera)
+            elif camera.channels != views[number].channels:
+                views[number] = replace(camera, channels=camera.channels | views[number].channels)
+        layout = [(view.width, view.height, view.channels) for view in views]
+        if layout != self._layout:
+            self.rest()  # before anything is drawn: there is never memory for two ticks
+        drawn = self._renderer.render(scene, views, self._frames)
+        if self._overwrites:
+            self._frames, self._layout = drawn, layout
+        frames = list(drawn)
+        return [frames[number] for number in shown]
+
+    def rest(self) -> None:
+        """Let go of the memory that is drawn into."""
+        self._frames, self._layout = None, []
 
     def views(self, scene: RenderScene, drawn: Mapping[str, CameraFrame], ids: Iterable[int]) -> tuple[CameraView, ...]:
         """The truth behind frames, by name of the camera, that were drawn with their instances."""

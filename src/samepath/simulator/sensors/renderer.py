@@ -215,6 +215,11 @@ class Camera:
         """The focal length in pixels."""
         return focal_px_of(self.width, self.fov_deg)
 
+    @property
+    def view(self) -> tuple[object, ...]:
+        """Everything but the channels: cameras that agree in this see the same."""
+        return (self.pose, self.width, self.height, self.fov_deg, self.was, self.samples, self.vignette)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CameraFrame:

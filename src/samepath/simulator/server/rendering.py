@@ -12,7 +12,7 @@ and no compiler imported, before the first visual sensor is spawned; then everyt
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -341,7 +341,7 @@ def tools_of(
     from samepath.simulator.sensors.scene_builder import scene_builder_of
 
     caster = ray_caster_of(renderer, threads, said)
-    tools = RenderTools(scene_builder_of(road_map), caster, RigRenderer(threads, renderer, said))
+    tools = RenderTools(scene_builder_of(road_map), caster, RigRenderer(threads, renderer, said, overwrites=True))
     scene, pose, step_s = tools.scenes.scene([]), Pose(z_m=2.0), 0.05
     every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
     tools.cameras.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])
@@ -404,8 +404,9 @@ class LocalRenderer:
 
         ``timed`` makes one thing after the other and says what each cost, with the same bytes.
         """
-        self.idle()
+        self._count()
         if not requests:
+            self._rest()
             return []
         past = None if view.past is None else dict(view.past)
         scene = self.tools.scenes.scene(
@@ -419,14 +420,14 @@ class LocalRenderer:
         cameras = {request.sensor: self._camera(view, request) for request in requests if request.type_id in _DRAWN}
         # Rays first: on a card they fly while pictures are drawn.
         rays = {} if timed else {r.sensor: self._begun(view, scene, r) for r in requests if r.sensor not in cameras}
-        drawn = {} if timed else self._drawn(scene, list(cameras.values()))
+        # Each is read before more is drawn: the next pictures are drawn into the same memory.
+        drawn = {} if timed or not cameras else dict(zip(cameras, self._draw(scene, cameras.values()), strict=True))
         results = []
         for request in requests:
             start_s = SYSTEM_CLOCK.monotonic_s()
             try:
                 if request.sensor in cameras:
-                    camera = cameras[request.sensor]
-                    frame = drawn[camera] if camera in drawn else self._drawn(scene, [camera])[camera]
+                    frame = drawn.get(request.sensor) or self._draw(scene, [cameras[request.sensor]])[0]
                     result = self._image(view, request, frame)
                 else:
                     begun = rays.pop(request.sensor, None) or self._begun(view, scene, request)
@@ -443,8 +444,8 @@ class LocalRenderer:
             raise InputError("a renderer that is prepared for a map was wanted: call prepare first")
         return self._tools
 
-    def _drawn(self, scene: RenderScene, cameras: list[Camera]) -> dict[Camera, CameraFrame]:
-        return dict(zip(cameras, self.tools.cameras.draw(scene, cameras), strict=True)) if cameras else {}
+    def _draw(self, scene: RenderScene, cameras: Iterable[Camera]) -> list[CameraFrame]:
+        return self.tools.cameras.draw(scene, list(cameras))
 
     def _check_bytes(self, request: RenderRequest, *sizes: int) -> None:
         """Refuse what is too large to be sent, to clients as well as between nodes."""
@@ -455,6 +456,16 @@ class LocalRenderer:
             )
 
     def idle(self) -> None:
+        """A tick more in which nothing is due."""
+        self._count()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Let go of the memory of pictures: where cameras measure in every tick it is drawn into again, else it is not kept."""
+        if self._tools is not None:
+            self._tools.cameras.rest()
+
+    def _count(self) -> None:
         """A tick more: let go of what belongs to sensors that do not measure any more."""
         self._calls += 1
         before = self._calls - 1

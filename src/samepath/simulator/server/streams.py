@@ -78,20 +78,21 @@ class StreamHub:
         """
         self._latest_state = self._framed(payload)
 
-    def _framed(self, payload: bytes) -> bytes:
+    def _framed(self, payload: bytes, head: bytes = b"") -> bytes:
         """A message as it is sent; empty where the version of the protocol has no such message."""
         if self.dialect is not None:
-            payload = self.dialect.stream(payload)
-        return framed(payload) if payload else b""
+            payload, head = self.dialect.stream(head + payload if head else payload), b""
+        return framed(payload, head) if payload else b""
 
-    def send(self, stream_id: int, payload: bytes, *, lossless: bool) -> None:
-        """Send a message to all who listen; keep it for those on their way."""
+    def send(self, stream_id: int, payload: bytes, *, lossless: bool, head: bytes = b"") -> None:
+        """Send a message, in one piece or with its head apart, to all who listen; keep it for those on their way."""
         if len(payload) >= _LARGE_BYTES and self.dialect is None and stream_id not in self._early:
             # Its length goes ahead by itself: a picture of 8 MB is not copied to put four bytes before it.
+            before = length_of(payload, head) + head
             for listener in tuple(self._listeners.get(stream_id, ())):
-                listener.send(payload, lossless=lossless, before=length_of(payload))
+                listener.send(payload, lossless=lossless, before=before)
             return
-        message = self._framed(payload)
+        message = self._framed(payload, head)
         if not message:
             return
         if stream_id == WORLD_STREAM:

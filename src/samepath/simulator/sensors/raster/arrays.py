@@ -213,6 +213,7 @@ class FrameBatch(Sequence[CameraFrame]):
             *(empty(each * total, kind) for each, total, kind in zip(NUMBERS_A_PIXEL, totals, _KINDS, strict=True))
         )
         self.cameras = cameras
+        self._parts: dict[int, tuple[NDArray[Any] | None, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.layout)
@@ -230,9 +231,16 @@ class FrameBatch(Sequence[CameraFrame]):
         return self._frame(range(len(self))[index])
 
     def _frame(self, c: int) -> CameraFrame:
+        # The arrays of a batch stay where they are, however often it is written over.
+        parts = self._parts.get(c)
+        if parts is None:
+            parts = self._parts[c] = self._parts_of(c)
+        return CameraFrame(self.cameras[c], *parts)
+
+    def _parts_of(self, c: int) -> tuple[NDArray[Any] | None, ...]:
         camera = self.cameras[c]
         height, width = camera.height, camera.width
-        parts: list[np.ndarray | None] = []
+        parts: list[NDArray[Any] | None] = []
         for k, start in enumerate(self.offsets[c].tolist()):
             if start < 0:
                 parts.append(None)
@@ -242,7 +250,7 @@ class FrameBatch(Sequence[CameraFrame]):
             if k in _COLOURED:
                 part, each = part.view(np.uint8), 4
             parts.append(part.reshape((height, width, each) if each > 1 else (height, width)))
-        return CameraFrame(camera, *parts)
+        return tuple(parts)
 
 
 def layout_of(cameras: Sequence[Camera]) -> list[tuple[int, int, Channel]]:
