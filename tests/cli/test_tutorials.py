@@ -55,15 +55,15 @@ def on_path(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_a_simulator_of_your_own_in_fifty_lines(on_path):
+def test_a_simulator_of_your_own_in_fifty_lines(quick, on_path):
     assert lay_out("own-simulator", on_path) == ["crossing_sim.py", "crossing.yaml"]
     assert len((on_path / "crossing_sim.py").read_text().splitlines()) <= 50
-    assert follow("own-simulator", in_a_process, on_path) == 3
+    assert follow("own-simulator", quick, on_path) == 3
 
 
-def test_a_controller_is_told_from_its_world(on_path):
+def test_a_controller_is_told_from_its_world(quick, on_path):
     assert lay_out("ego-controller", on_path) == ["my_controller.py", "ego.yaml", "who.yaml"]
-    assert follow("ego-controller", in_a_process, on_path) == 2
+    assert follow("ego-controller", quick, on_path) == 2
 
 
 def test_gates_of_a_repository(quick, tmp_path):
@@ -112,9 +112,3 @@ def test_every_command_that_a_tutorial_speaks_of_exists():
         text = path.read_text("utf-8")
         spoken = re.findall(r"^(samepath [^#\n]+)", text, re.MULTILINE) + re.findall(r"`(samepath [^`]+)`", text)
         assert_commands_exist([command for command in spoken if "\n" not in command])
-
-
-def in_a_process(*words, cwd):
-    """For what must find modules in its folder: the path of a process is fixed when it starts."""
-    command = [sys.executable, "-m", "samepath", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)

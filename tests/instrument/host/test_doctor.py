@@ -10,7 +10,10 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from samepath.cli.app import app
+from samepath.core.errors import SamepathError
 from samepath.instrument.host.doctor import TOPICS, BusyProcess, Diagnosis, check_memory, examine, read_host, read_soft_limit
 from samepath.instrument.host.gpu import GpuInfo
 from samepath.instrument.host.probe import Probe, Unknown
@@ -322,10 +325,10 @@ def test_the_verb_prints_a_table_and_skips_the_memory_test_on_request():
 
 @pytest.mark.parametrize("size", ["lots", "256", "-1GiB", "1KiB", "5 mm"])
 def test_the_verb_refuses_a_bad_size_in_one_line(size):
-    result = doctor(f"--memory={size}")
-    assert (result.returncode, result.stdout) == (2, "")
-    (line,) = result.stderr.strip().splitlines()
-    assert line.startswith("samepath: ")
+    result = CliRunner().invoke(app, ["doctor", f"--memory={size}"])
+    assert isinstance(result.exception, SamepathError)
+    assert (result.exception.exit_code, result.output) == (2, "")
+    (line,) = str(result.exception).splitlines()
     assert repr(size) in line
 
 
