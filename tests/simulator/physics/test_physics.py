@@ -180,6 +180,18 @@ def test_walkers_walk_at_their_speed_and_are_thrown_by_cars():
     assert physics.state(1).position_m[0] > 1.0
 
 
+@pytest.mark.parametrize("velocity_mps", [Vector(x=10.0), Vector(x=-6.0, y=8.0)])
+def test_who_has_fallen_slides_to_a_stop_as_people_on_asphalt_do(velocity_mps):
+    physics = engine(("walker.pedestrian.0001", Pose(z_m=0.9)))
+    physics.knock_down(1)
+    physics.set_velocity(1, velocity_mps)
+    settle(physics, 200)
+    slid_m = math.hypot(*physics.state(1).position_m[:2])
+    assert slid_m == pytest.approx(10.0**2 / (2 * 0.6 * GRAVITY), rel=0.3)  # it tumbles first
+    assert math.hypot(*physics.state(1).velocity_mps) < 0.05
+    assert physics.state(1).position_m[2] < 0.4
+
+
 def test_frames_agree_with_carlas_axes():
     for pose in (
         Pose(yaw_deg=90.0),

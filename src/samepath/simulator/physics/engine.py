@@ -77,9 +77,10 @@ BodyRef = int | str
 _EVENTS: Final = rapier3d.ActiveEvents.COLLISION_EVENTS | rapier3d.ActiveEvents.CONTACT_FORCE_EVENTS
 
 # Of somebody who lies on the road: people who were hit slide over asphalt with about this friction, and their limbs, which a
-# capsule has not, keep them from rolling.
+# capsule has not, keep them from rolling. With less damping Rapier's contacts set a lying capsule rolling by themselves; with
+# more it takes seconds to fall over.
 _LYING_FRICTION: Final = 0.6
-_LYING_DAMPING_PER_S: Final = 2.0
+_LYING_DAMPING_PER_S: Final = 5.0
 # Upwards speed of a leap, and how slowly a walker must rise or fall to count as standing.
 _JUMP_MPS: Final = 4.2
 _STANDS_MPS: Final = 0.05

@@ -35,7 +35,7 @@ TABLE: Final = Table()
 # CARLA takes angular impulses and torques in Unreal's units: kg cm² and degrees.
 _UNREAL_TURN: Final = 3.141592653589793 / 180.0 * 1e-4
 # How fast somebody falls over at first who dies on their feet.
-_TOPPLE_DEGPS: Final = 30.0
+_TOPPLE_DEGPS: Final = 90.0
 
 
 @cache
