@@ -79,7 +79,7 @@ class Study:
         while not until():
             assert process.poll() is None, process.communicate()
             assert SYSTEM_CLOCK.monotonic_s() - start_s < LONGEST_S
-            SYSTEM_CLOCK.sleep_s(0.002)
+            SYSTEM_CLOCK.sleep_s(0.01)
 
     @staticmethod
     def finish(process):

@@ -7,7 +7,6 @@ import pytest
 from samepath.instrument.evaluation import analyse
 from samepath.instrument.report.html import render_html
 from tests.conftest import cell_of, straight_run
-from tests.instrument.report.test_browser import look_in
 from tests.support.headless import MARKS
 
 DATA = {
@@ -84,8 +83,8 @@ def test_bias_and_spread_share_a_figure():
 
 
 @pytest.mark.parametrize("width_px", [1280, 390])
-def test_the_part_fits_wide_and_narrow_and_no_label_is_cut(tmp_path, width_px):
-    seen = look_in(tmp_path, page(0.0, 0.05, 0.0, 0.02), width_px)
+def test_the_part_fits_wide_and_narrow_and_no_label_is_cut(look, width_px):
+    seen = look(page(0.0, 0.05, 0.0, 0.02), width_px)
     assert seen["width"] <= width_px
     assert seen["cut"] == []
     assert seen["covered"] == []
