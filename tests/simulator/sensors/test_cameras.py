@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.core.states import Pose
 from samepath.simulator.carla.blueprints import find
-from samepath.simulator.sensors.cameras import CAMERA_KINDS, CameraSensor
+from samepath.simulator.sensors.cameras import CAMERA_KINDS, CameraSensor, RigRenderer
 from samepath.simulator.sensors.images import depth_image, depth_of, normal_image
 from samepath.simulator.sensors.labels import ActorAppearance, Label, paint_of
 from samepath.simulator.sensors.raster.software import SoftwareRenderer
@@ -192,6 +192,35 @@ def test_vignettes_darken_the_corners(renderer):
     clear, dark = (frame.bgra[..., :3].astype(int) for frame in renderer.render(street_scene(), [plain, camera.at(ROAD_AHEAD)]))
     assert dark[0, 0].sum() < 0.3 * clear[0, 0].sum()
     assert abs(dark[20, 30] - clear[20, 30]).max() <= 2
+
+
+def test_pictures_may_be_drawn_into_the_memory_of_the_last_ones_with_the_same_bytes(renderer):
+    scene, other = street_scene(), along(3.0, 0.5, 2.2, 0.0, -5.0, 20.0)
+    colour, depth = Channel.COLOUR, Channel.DEPTH
+    ticks = [[Camera(pose, 60, 40, 90.0, colour), Camera(pose, 60, 40, 90.0, depth)] for pose in (ROAD_AHEAD, other)]
+    rig = RigRenderer(overwrites=True)
+    try:
+        last = None
+        for cameras in ticks:
+            both = [Camera(cameras[0].pose, 60, 40, 90.0, colour | depth)]
+            (wanted,) = renderer.render(scene, both)
+            first, second = rig.draw(scene, cameras)
+            assert first is second, "cameras that differ in their channels alone are drawn in one go"
+            assert (first.bgra.tobytes(), first.depth_m.tobytes()) == (wanted.bgra.tobytes(), wanted.depth_m.tobytes())
+            assert first.camera == both[0]
+            assert last is None or np.shares_memory(first.bgra, last.bgra)
+            last = first
+        (larger,) = rig.draw(scene, [Camera(other, 61, 40, 90.0, colour)])
+        assert not np.shares_memory(larger.bgra, last.bgra)
+        rig.rest()
+        (again,) = rig.draw(scene, [Camera(other, 61, 40, 90.0, colour)])
+        assert not np.shares_memory(again.bgra, larger.bgra)
+    finally:
+        rig.close()
+    keeps = RigRenderer()
+    first, second = (keeps.draw(scene, [Camera(pose, 60, 40, 90.0, colour)])[0] for pose in (ROAD_AHEAD, other))
+    assert not np.shares_memory(first.bgra, second.bgra), "frames that somebody keeps are not written over"
+    keeps.close()
 
 
 def test_the_example_of_the_documentation_runs():

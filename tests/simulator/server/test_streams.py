@@ -259,18 +259,19 @@ class Wire(asyncio.Transport):
         self.written.append(data)
 
 
+@pytest.mark.parametrize("head", [b"", b"what stands before"])
 @pytest.mark.parametrize("size", [10, (1 << 18) - 1, 1 << 18, 1 << 20])
-def test_a_large_message_is_the_same_bytes_and_is_not_copied(size):
+def test_a_large_message_is_the_same_bytes_and_is_not_copied(size, head):
     async def listen():
         hub = StreamHub(ServerLimits(), lambda _: None, print)
         connection, wire = StreamConnection(hub), Wire()
         connection.connection_made(wire)
         connection.data_received(struct.pack("<I", 7))
         payload = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
-        hub.send(7, payload, lossless=True)
+        hub.send(7, payload, lossless=True, head=head)
         connection.connection_lost(None)
         return payload, wire.written
 
     payload, written = asyncio.run(listen())
-    assert b"".join(written) == struct.pack("<I", size) + payload
+    assert b"".join(written) == struct.pack("<I", len(head) + size) + head + payload
     assert any(isinstance(part, memoryview) and part.obj is payload for part in written) is (size >= 1 << 18)
