@@ -16,7 +16,6 @@ from samepath.instrument.execution.folder import locked
 from samepath.instrument.study.plan import built_in_studies
 from tests.support import SUPPORT
 
-
 REPEATS = 10
 
 
