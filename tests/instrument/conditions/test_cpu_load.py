@@ -122,7 +122,8 @@ SCRIPT = textwrap.dedent("""
     from samepath.instrument.conditions.cpu_load import CpuLoad
     from samepath.core.clock import SYSTEM_CLOCK
     if __name__ == "__main__":
-        with CpuLoad(0.3, tool=sys.argv[1]) as load:
+        # All of it: a machine that others keep busy is loaded enough by them, and stress-ng is not even begun.
+        with CpuLoad(1.0, tool=sys.argv[1]) as load:
             while sys.argv[1] == "stress-ng" and not psutil.Process(load.pids[-1]).children():
                 SYSTEM_CLOCK.sleep_s(0.01)  # it starts its own children a moment later
             print(*[one.pid for one in psutil.Process().children(recursive=True)], flush=True)
