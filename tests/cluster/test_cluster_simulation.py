@@ -68,23 +68,30 @@ def test_a_schedule_is_the_same_in_another_process_with_other_hashes(played):
 
 
 def test_a_node_hands_frames_to_its_own_clients_before_the_main_server_hears_of_them():
-    """As in the simulation; the other way round the next tick's state could overtake them."""
-    done = []
+    """As in the simulation; the other way round the next tick's state could overtake them.
+
+    The event loop takes one thing after the other from a queue, the next tick's state among them. It is woken last.
+    """
+    done, queue = [], []
     node = SimpleNamespace(
-        _in_loop=lambda call, output: done.append("own clients"),
-        _deliver_own=None,
-        _send_soon=lambda result, *bulk: done.append("main server"),
+        _for_loop=queue,
+        _loop=SimpleNamespace(call_soon_threadsafe=lambda call: done.append("loop woken")),
+        _deliver_own=print,
+        _work_off=print,
+        _send_soon=lambda result, *bulk: done.append(f"main server, {len(queue)} in front"),
     )
     result = m.TickResult(7, b"", 0.0, ())
-    Node._rendered(node, TickRendered(result, (), ((3, b"a picture"),), True))
-    assert done == ["own clients", "main server"]
+    Node._rendered(node, TickRendered(result, (), ((3, b"head", b"a picture"),), True))
+    assert done == ["main server, 1 in front", "loop woken"]
 
 
 def test_whoever_begins_to_listen_at_a_node_gets_nothing_of_ticks_that_are_over():
     """The node may be late with a frame of one: it was drawn for somebody who has gone since."""
     sent, heard = [], set()
     hub = SimpleNamespace(
-        expect=heard.add, is_heard=heard.__contains__, send=lambda stream, payload, lossless: sent.append((stream, payload))
+        expect=heard.add,
+        is_heard=heard.__contains__,
+        send=lambda stream, payload, lossless, head: sent.append((stream, head + payload)),
     )
     node = SimpleNamespace(_hub=hub, _delivered={})
     Node._expect(node, 3, 7)
