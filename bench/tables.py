@@ -596,6 +596,25 @@ def cluster_simulation() -> str:
     return _markdown(("whole clusters, simulated", ""), rows, _made("cluster_simulation"))
 
 
+def traffic() -> str:
+    """Traffic of our own: a full town, again and again."""
+    found = _figures("traffic")
+    alone, served = found["alone"], found["served"]
+    nodes = " and ".join(str(run["nodes"]) for run in served)
+    same = "one outcome" if len({run["digest"] for run in served}) == 1 else "several outcomes"
+    rows: Rows = [
+        ("processes, of them under load", f"{found['processes']}, {found['under_load']} (CPU {100 * found['cpu_load']:.0f} %)"),
+        ("different outcomes", str(found["outcomes"])),
+        ("touched, off the road", f"{alone['touched']}, {alone['off_road']}"),
+        ("longest that anybody stood", f"{alone['stood_s']:.0f} s"),
+        ("driven, leaves at junctions", f"{alone['driven_km']:.0f} km, {alone['junctions']:,}"),
+        ("simulated time over one core's", f"{found['real_time_ratio']:.1f} ({found['ms_per_tick']:.1f} ms a tick)"),
+        (f"served by {nodes} nodes, with cameras", same),
+    ]
+    head = (f"{found['vehicles']} cars, {found['walkers']} walkers, {found['seconds']} simulated s", "")
+    return _markdown(head, rows, _made("traffic"))
+
+
 def faults_mixed() -> str:
     """Clusters whose nodes draw with a card and without, under faults."""
     found = _figures("faults-mixed")
@@ -626,6 +645,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         gpu,
         gpu_load,
         faults_mixed,
+        traffic,
         cluster_simulation,
         cluster_on_16_cores,
         cluster_on_two_cores,
