@@ -61,8 +61,8 @@ def test_one_that_was_killed_goes_on_too(run):
 
 def test_one_that_is_silent_is_killed_and_started_again(run):
     # Long enough for the second one to say that it is well, also on a busy machine.
-    code, started, lines = run("silent", "0", RestartPolicy(starting_s=3.0, first_wait_s=0.0))
-    assert (code, started) == (0, ["silent", "0"])
+    code, started, lines = run("silent", "0", RestartPolicy(starting_s=10.0, first_wait_s=0.0))
+    assert (code, started) == (0, ["silent", "0"]), lines
     assert "has not been well" in lines[0]
 
 
