@@ -92,7 +92,7 @@ def test_ids_are_the_same_everywhere_and_a_spawn_is_known_to_who_asks_next(clien
     main.value("tick_cue")
     for client in clients:
         # The tick waits until every node knows, but not for one that the machine does not let run for a second or more.
-        wait_for(lambda client=client: len(client.value("get_actors_by_id", ids)) < 4)
+        wait_for(lambda client=client: len(client.value("get_actors_by_id", ids)) < 4, "a node that knows")
         assert [record[0] for record in client.value("get_actors_by_id", ids)] == [ids[0], ids[2], ids[3]]
 
 
