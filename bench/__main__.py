@@ -1,8 +1,7 @@
 """Run every benchmark, or those named, such as ``python -m bench spread kills``; ``BENCHMARKS`` lists them.
 
 Each is a module with a ``main`` that returns whether its aims were met; only those that run are imported. Figures belong to a
-commit:
-a tree with changes that no commit holds is refused, unless ``--dirty`` says that it is known; the results then say so.
+commit: a tree with changes that no commit holds is refused, unless ``--dirty`` says that it is known; the results then say so.
 """
 
 import json
@@ -51,4 +50,8 @@ def main(arguments: list[str]) -> int | str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("bench: interrupted; what keeps its results goes on when it is started again", file=sys.stderr)
+        sys.exit(130)

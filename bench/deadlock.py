@@ -3,9 +3,11 @@
 A process ticks, this one watches: no tick for ``HUNG_S`` is a hang; that process is ended, and a new one goes on with what is
 left. After a tick that took longer than ``WOKEN_S`` the server had to wake the traffic manager. SAMEPATH_BENCH_DEADLOCK_TICKS
 says how many ticks, SAMEPATH_BENCH_DEADLOCK_VEHICLES (such as ``0,10``) with how many vehicles on autopilot. A million of them
-with a hundred vehicles take hours: SAMEPATH_BENCH_DEADLOCK_KEEP names a folder where every minute is written how far it is. Who
-stops this and starts it again with the same code goes on there, with a new client and a new server; the results say how many
-ticks were made in one go (``ticks_in_one_go``).
+with a hundred vehicles take hours. SAMEPATH_BENCH_DEADLOCK_SHARES cuts the ticks of each number of vehicles into so many parts,
+and SAMEPATH_BENCH_DEADLOCK_JOBS of all parts run beside each other, each with a client and a server of its own.
+SAMEPATH_BENCH_DEADLOCK_KEEP names a folder where every minute is written how far each part is. Who stops this and starts it
+again with the same code goes on there, with new clients and servers; the results say how many ticks were made in one go
+(``ticks_in_one_go``).
 """
 
 import importlib.util
@@ -16,7 +18,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -30,10 +34,13 @@ from samepath.core.processes import die_with_parent
 
 TICKS = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_TICKS", "20000"))
 VEHICLES = tuple(map(int, os.environ.get("SAMEPATH_BENCH_DEADLOCK_VEHICLES", "0,1,10,100").split(",")))
+SHARES = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_SHARES", "1"))
+JOBS = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_JOBS", "1"))
 HUNG_S = 30.0
 WOKEN_S = 2.0
 LOOK_S = 0.25
 TOLD_EVERY_S = 60.0
+_ended = threading.Event()  # somebody wants this to end: servers and clients, too
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,39 @@ class Soak:
             "ticks_until_hang": self.ticks_until_hang,
             "ticks_in_one_go": max(self.sessions),
             "sessions": self.sessions,
+            "beside_each_other": JOBS,
         }
+
+
+def together(parts: Sequence[Soak]) -> Soak:
+    """All parts as one."""
+    return Soak(
+        [ticks for part in parts for ticks in part.sessions],
+        [ticks for part in parts for ticks in part.ticks_until_hang],
+        sum(part.woken for part in parts),
+        sum(part.busy_s for part in parts),
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """So many ticks with so many vehicles: one of the shares of all that are wanted."""
+
+    vehicles: int
+    number: int
+
+    @property
+    def ticks(self) -> int:
+        return TICKS * (self.number + 1) // SHARES - TICKS * self.number // SHARES
+
+    def __str__(self) -> str:
+        return f"{self.vehicles} vehicles" + (f", part {self.number + 1} of {SHARES}" if SHARES > 1 else "")
+
+    def kept(self) -> Path | None:
+        """Where it is written how far this is."""
+        folder = os.environ.get("SAMEPATH_BENCH_DEADLOCK_KEEP")
+        share = f"-{self.number + 1}-of-{SHARES}" if SHARES > 1 else ""
+        return Path(folder) / f"{self.vehicles}-{TICKS}{share}-{code_measured()['digest']}.json" if folder else None
 
 
 def main() -> bool:
@@ -69,54 +108,63 @@ def main() -> bool:
     if importlib.util.find_spec("carla") is None:
         print("deadlock: CARLA's client is not installed; nothing was measured")
         return True
-    # So that whoever ends this process ends its server and its client, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("deadlock: ended"))
+    signal.signal(signal.SIGTERM, lambda *_: _ended.set())
+    # Those that take longest first.
+    parts = [Part(count, number) for count in sorted(VEHICLES, reverse=True) for number in range(SHARES)]
+    with ThreadPoolExecutor(JOBS) as pool:
+        try:
+            done = dict(zip(parts, pool.map(_soak, parts), strict=True))
+        except BaseException:
+            _ended.set()
+            raise
+    if _ended.is_set():
+        raise SystemExit("deadlock: ended; what was kept is gone on with")
     figures: dict[str, object] = {}
     rows, whole = [], True
     for count in VEHICLES:
-        found = _soak(count)
+        found = together([soak for part, soak in done.items() if part.vehicles == count])
         figures[str(count)] = found.figures()
         whole = whole and not found.ticks_until_hang
         shown = ", ".join(f"{ticks:,}" for ticks in found.ticks_until_hang)
         rates = [f"{found.ticks:,}", f"{max(found.sessions):,}", f"{found.ticks / found.busy_s:,.0f}", str(found.woken)]
         rows.append([str(count), *rates, shown, verdict(met=not found.ticks_until_hang)])
-        columns = ["vehicles", "ticks", "in one go", "per s", "woken", "hung after", "aim: never"]
-        show("ticks with a synchronous traffic manager", columns, rows)
-        save("deadlock", figures)
+    columns = ["vehicles", "ticks", "in one go", "per s", "woken", "hung after", "aim: never"]
+    show("ticks with a synchronous traffic manager", columns, rows)
+    save("deadlock", figures)
     return whole
 
 
-def _soak(vehicles: int) -> Soak:
-    """Tick with so many vehicles, after a hang with a new client and a new server."""
-    folder = os.environ.get("SAMEPATH_BENCH_DEADLOCK_KEEP")
-    kept = Path(folder) / f"{vehicles}-{TICKS}-{code_measured()['digest']}.json" if folder else None
+def _soak(part: Part) -> Soak:
+    """Make the ticks of a part, after a hang with a new client and a new server."""
+    kept = part.kept()
     done = Soak(**json.loads(kept.read_text("utf-8"))) if kept is not None and kept.exists() else Soak()
     if done.ticks:
-        print(f"{vehicles} vehicles: {done.ticks:,} ticks were made before", flush=True)
+        print(f"{part}: {done.ticks:,} ticks were made before", flush=True)
 
     def tell(now: Soak) -> None:
-        print(f"{vehicles} vehicles: {now.ticks:,} of {TICKS:,} ticks, {now.ticks / now.busy_s:,.0f} per s", flush=True)
+        print(f"{part}: {now.ticks:,} of {part.ticks:,} ticks, {now.ticks / now.busy_s:,.0f} per s", flush=True)
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomically(kept, json.dumps(asdict(now)))
 
-    while done.ticks < TICKS:
+    while done.ticks < part.ticks and not _ended.is_set():
         with serving("town", apart=False) as port:
-            done = _watch(port, vehicles, done, tell)
-        if done.ticks < TICKS:
+            done = _watch(port, part, done, tell)
+        if done.ticks < part.ticks and not _ended.is_set():
             done = replace(done, ticks_until_hang=[*done.ticks_until_hang, done.sessions[-1]])
-            print(f"{vehicles} vehicles: hung after {done.sessions[-1]:,} ticks", flush=True)
-        tell(done)
+            print(f"{part}: hung after {done.sessions[-1]:,} ticks", flush=True)
+        if done.sessions:
+            tell(done)
     return done
 
 
-def _watch(port: int, vehicles: int, before: Soak, tell: Callable[[Soak], None]) -> Soak:
+def _watch(port: int, part: Part, before: Soak, tell: Callable[[Soak], None]) -> Soak:
     """Let a process tick until all is done, or it hangs; gives what was there before with this session."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ticks"
         np.zeros(2, np.int64).tofile(path)
         made = np.memmap(path, np.int64, "r")
-        words = [str(port), str(vehicles), str(TICKS - before.ticks), str(path), str(os.getpid())]
+        words = [str(port), str(part.vehicles), str(part.ticks - before.ticks), str(path), str(os.getpid())]
         command = [sys.executable, "-m", "bench.deadlock", *words]
         process = subprocess.Popen(command, env={**os.environ, "CARLA_CACHE_DIR": folder}, stderr=subprocess.DEVNULL)
         last, last_s, first, first_s = 0, SYSTEM_CLOCK.monotonic_s(), 0, 0.0
@@ -127,7 +175,7 @@ def _watch(port: int, vehicles: int, before: Soak, tell: Callable[[Soak], None])
             return before.after(last, int(made[1]), (last_s - first_s) * last / max(last - first, 1))
 
         try:
-            while process.poll() is None:
+            while process.poll() is None and not _ended.is_set():
                 SYSTEM_CLOCK.sleep_s(LOOK_S)
                 ticks, look_s = int(made[0]), SYSTEM_CLOCK.monotonic_s()
                 if ticks != last:
@@ -144,6 +192,8 @@ def _watch(port: int, vehicles: int, before: Soak, tell: Callable[[Soak], None])
             process.kill()
             process.wait()
         last = int(made[0])
+        if _ended.is_set() and not last:
+            return before
         if process.returncode > 0 or not last:
             raise SystemExit(f"the client ended with {process.returncode} after {last} ticks")
         return now()

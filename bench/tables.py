@@ -12,7 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.tools import RESULTS, ROOT
+from bench.gpu import AIMS
+from bench.tools import RESULTS, ROOT, verdict
 
 DOCS: Final = ROOT / "docs"
 _PLACE: Final = re.compile(r"<!-- bench (?P<name>[\w-]+): begin -->\n(?P<table>.*?)<!-- bench (?P=name): end -->", re.DOTALL)
@@ -254,7 +255,11 @@ def gpu() -> str:
         if rays
         else ""
     )
-    more = "; ".join(part for part in (f"bytes: {checks}", worlds, scans) if part)
+    ticks = [row["tick"] for row in found["images_per_s"] if row["cameras"] == 40]
+    aims = "aims for a lockstep tick of 40 cameras: " + ", ".join(
+        f"{aim:,.0f} {verdict(met=rate >= aim)}" for aim, rate in zip(AIMS, ticks, strict=True)
+    )
+    more = "; ".join(part for part in (aims, f"bytes: {checks}", worlds, scans) if part)
     return _markdown(head, rows, f"{found['card']}; {_made('gpu')}; colour, depth and labels, `town`, 40 cars; {more}")
 
 
@@ -615,21 +620,51 @@ def traffic() -> str:
     return _markdown(head, rows, _made("traffic"))
 
 
+def faults() -> str:
+    """Clusters in many ways, then under faults: the bytes of one node."""
+    return _faults("faults")
+
+
 def faults_mixed() -> str:
     """Clusters whose nodes draw with a card and without, under faults."""
-    found = _figures("faults-mixed")
-    faults = ", ".join(f"{count} {kind}" for kind, count in sorted(found["faults"].items()))
+    return _faults("faults-mixed")
+
+
+def _faults(name: str) -> str:
+    found = _figures(name)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found["faults"].items()))
     rows: Rows = [
         (
             f"{found['trials']}, of which {found['equal']} equal",
-            faults,
+            kinds,
             f"{found['frames']:,}",
             f"{found['reissued']:,}",
             f"{found['compared_states']:,}, {found['desynchronised']} differing",
         )
     ]
-    head = ("runs of 500 ticks", "faults", "frames", "requests given again", "states of nodes compared")
-    return _markdown(head, rows, _made("faults-mixed"))
+    head = (f"runs of {found['ticks']} ticks", "faults", "frames", "requests given again", "states of nodes compared")
+    return _markdown(head, rows, _made(name))
+
+
+def perception() -> str:
+    """An ego that drives by what it sees, again and again, whoever draws it."""
+    runs = _figures("perception")["runs"]
+    scenarios = list(dict.fromkeys(name.partition(", ")[0] for name in runs))
+    rows: Rows = []
+    for scenario in scenarios:
+        own = {name.partition(", ")[2]: run for name, run in runs.items() if name.partition(", ")[0] == scenario}
+        outcomes = {outcome for run in own.values() for outcome in run["outcomes"]}
+        rows.append(
+            (
+                f"`{scenario}`",
+                ", ".join(f"{run['repeats']} {renderer}" for renderer, run in own.items()),
+                str(len(outcomes)),
+                f"{sum(run['frames'] for run in own.values()):,}",
+                str(sum(run["collisions"] for run in own.values())),
+            )
+        )
+    head = ("scenario", "repeats", "outcomes", "frames compared", "repeats with a collision")
+    return _markdown(head, rows, _made("perception"))
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
@@ -644,7 +679,9 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         lidar,
         gpu,
         gpu_load,
+        faults,
         faults_mixed,
+        perception,
         traffic,
         cluster_simulation,
         cluster_on_16_cores,

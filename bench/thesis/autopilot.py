@@ -9,7 +9,9 @@ import socket
 from typing import Any, Final
 
 from bench.thesis.child import orders, reply
+from bench.thesis.listening import FetchedCounter
 from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import ClusterError
 
 _TIMEOUT_S: Final = 120.0
 _SEED: Final = 1
@@ -40,14 +42,19 @@ class _Autopilot:
             raise RuntimeError(f"autopilot was refused: {refused[0]}")
         self._driven.update(actors)
 
-    def tick(self, ticks: int, seconds: float, least: int) -> dict[str, Any]:
-        """Tick so often or for so long, whichever is over first, but not fewer than the least."""
-        start_s, done, frame = SYSTEM_CLOCK.monotonic_s(), 0, 0
+    def tick(self, ticks: int, seconds: float, least: int, counts: str, cameras: int) -> dict[str, Any]:
+        """Tick so often or for so long, whichever is over first, but not fewer than the least.
+
+        After each the picture of every camera is waited for, see :class:`FetchedCounter`.
+        """
+        fetched = FetchedCounter(counts)
+        start_s, done, frame, waited_s, before = SYSTEM_CLOCK.monotonic_s(), 0, 0, 0.0, fetched.total()
         while done < ticks and (done < least or SYSTEM_CLOCK.monotonic_s() - start_s < seconds):
             frame = self._world.tick()
             done += 1
+            waited_s += fetched.wait(before + done * cameras)
         wall_s = SYSTEM_CLOCK.monotonic_s() - start_s
-        return {"ticks": done, "frame": frame, "wall_s": wall_s, "at": self._places()}
+        return {"ticks": done, "frame": frame, "wall_s": wall_s, "waited_s": waited_s, "at": self._places()}
 
     def _places(self) -> list[tuple[int, float, float]]:
         places = []
@@ -83,7 +90,7 @@ def main() -> None:
                 autopilot.close()
                 autopilot = None
                 reply([])
-        except (RuntimeError, ImportError) as error:  # what CARLA's client raises
+        except (RuntimeError, ImportError, ClusterError) as error:  # what CARLA's client raises, and frames that do not come
             reply({"error": str(error)})
     # Ending in good order is not what is measured, and a traffic manager may take its time about it.
     os._exit(0)

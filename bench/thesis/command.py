@@ -53,7 +53,11 @@ WritePage = Annotated[
     bool, typer.Option("--write-page", help="Only write docs/cluster-measuring.md and its pictures from the kept result.")
 ]
 Keep = Annotated[
-    bool, typer.Option("--keep", help="Keep the result in bench/results/thesis.json also if it is not the whole experiment.")
+    bool,
+    typer.Option(
+        "--keep",
+        help="Keep the result in bench/results/thesis.json also if it is not the whole experiment, or if repeats are missing.",
+    ),
 ]
 KeepAs = Annotated[str | None, typer.Option("--keep-as", help="Keep it under another name than thesis, such as thesis-card.")]
 OUT = Path("runs/thesis")
@@ -108,7 +112,7 @@ def thesis(
     plan = planned({name: value for name, value in given.items() if value is not None}, traffic, quick=quick, budget_s=budget_s)
     is_standard = not quick and not any(value is not None for name, value in given.items() if name not in ("repeats",))
     keep_name = keep_as or ("thesis" if is_standard or keep else "")
-    _measure(plan, out, as_json=as_json, keep_name=keep_name)
+    _measure(plan, out, as_json=as_json, keep_name=keep_name, needs_all=not keep)
 
 
 def planned(given: dict[str, object], traffic: str | None, *, quick: bool, budget_s: float | None) -> "Plan":
@@ -123,7 +127,7 @@ def planned(given: dict[str, object], traffic: str | None, *, quick: bool, budge
     return plan if budget_s is None else plan.within(budget_s)
 
 
-def _measure(plan: "Plan", out: Path, *, as_json: bool, keep_name: str) -> None:
+def _measure(plan: "Plan", out: Path, *, as_json: bool, keep_name: str, needs_all: bool) -> None:
     from bench.thesis.experiment import BudgetSpentError
     from bench.thesis.placing import eight_layout, layout, usable_cores
     from bench.thesis.records import Store
@@ -152,10 +156,15 @@ def _measure(plan: "Plan", out: Path, *, as_json: bool, keep_name: str) -> None:
         console = stdout_console()
         console.print(summary(result))
         console.print(f"report: {page}", soft_wrap=True, markup=False, highlight=False)
-    is_whole = result.episodes == result.episodes_wanted and (not plan.eight or set(store.eight) >= set(plan.eight_sizes))
-    if spent or not is_whole:
+    is_whole = result.episodes == result.episodes_wanted
+    if not is_whole:
         print(spent or "some episodes are missing: start it again", file=sys.stderr)
-    elif keep_name and code_measured()["clean"]:
+    is_enough = (is_whole or (result.covers_the_plan and not needs_all)) and (
+        not plan.eight or set(store.eight) >= set(plan.eight_sizes)
+    )
+    if not is_enough:
+        return
+    if keep_name and code_measured()["clean"]:
         save(keep_name, result.plain())
         print(f"kept in bench/results/{keep_name}.json", file=sys.stderr)
         if keep_name == "thesis":

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.thesis.fleet import Route, Rows, routes_of, states_of
-from bench.thesis.listening import CameraListeners, ReceivedCounts
+from bench.thesis.listening import PATIENCE_S, CameraListeners, ReceivedCounts
 from bench.thesis.placing import LISTENERS, Layout, eight_layout, layout, pin, usable_cores
 from bench.thesis.plan import CLUSTER_S, LEAST_FRAMES_PER_S, LEAST_TICKS, SETTLE_TICKS, Cell, Mode, NodeSet, Plan, Resolution
 from bench.thesis.probes import LatencyProbe
 from bench.thesis.records import EightTrial, Episode, Store, summed
 from bench.thesis.server import Measured, nodes_of, running
-from bench.thesis.traffic import CARLA, Driven, OfficialTraffic, PursuitTraffic, Traffic
+from bench.thesis.traffic import CARLA, Awaited, Driven, OfficialTraffic, PursuitTraffic, Traffic
 from bench.thesis.wire import RpcConnection, WorldStream, connected
 from samepath.cluster.monitor.status import ClusterStatus
 from samepath.core.clock import SYSTEM_CLOCK
@@ -29,7 +29,6 @@ _CAMERA: Final = "sensor.camera.rgb"
 _MOUNT: Final = ((1.5, 0.0, 2.0), (0.0, 0.0, 0.0))
 _DESTROY: Final = 1  # CARLA's number of a command in a batch
 _ENDLESS: Final = 1 << 30
-_PATIENCE_S: Final = 60.0
 _LOOK_EVERY_S: Final = 0.005
 # Where the vehicle is that commands are sent to: in the air, held there, in nobody's way.
 _ASIDE: Final = ((0.0, 0.0, 60.0), (0.0, 0.0, 0.0))
@@ -372,7 +371,8 @@ class _Client:
         """Drive for a while, or so many ticks, whichever is over first; but not for nothing."""
         driver = self._driver()
         if self._lockstep:
-            return driver.drive(ticks, seconds, least)
+            cameras = sum(map(len, self._spawned.values()))
+            return driver.drive(ticks, seconds, least, Awaited(self._listener.counts, cameras))
         start_s, done = SYSTEM_CLOCK.monotonic_s(), 0
         while done < ticks and (done < least or SYSTEM_CLOCK.monotonic_s() - start_s < seconds):
             driver.in_real_time()
@@ -385,14 +385,14 @@ class _Client:
     def _settled(self) -> tuple[ClusterStatus, ReceivedCounts]:
         """How the cluster stands, and what was heard; in lockstep when every frame that was drawn so far has come."""
         status = self._cluster.status()
-        end_s = SYSTEM_CLOCK.monotonic_s() + _PATIENCE_S
+        end_s = SYSTEM_CLOCK.monotonic_s() + PATIENCE_S
         while True:
             heard = self._listener.heard()
             missing = status.frames - self._frames_before - (heard.images - self._heard_before)
             if not self._lockstep or missing <= 0:
                 return status, heard
             if SYSTEM_CLOCK.monotonic_s() > end_s:
-                raise ClusterError(f"all frames were wanted, but {missing} had not come after {_PATIENCE_S:.0f} s")
+                raise ClusterError(f"all frames were wanted, but {missing} had not come after {PATIENCE_S:.0f} s")
             SYSTEM_CLOCK.sleep_s(_LOOK_EVERY_S)
 
 

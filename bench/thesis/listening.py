@@ -1,17 +1,30 @@
-"""Who listens to the cameras, in processes of their own: every byte is taken, none is kept, and nothing waits for a driver."""
+"""Who listens to the cameras, in processes of their own: every byte is taken, none is kept.
+
+How many pictures have come stands in memory that all share: who ticks waits there for those of the tick, as a synchronous
+client does that takes one picture from each queue. A node with a card would otherwise draw faster than anybody fetches, until
+it cuts a listener off; and what was drawn and never fetched is no throughput.
+"""
 
 import selectors
 import socket
 import struct
+import tempfile
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from bench.thesis.child import Child, orders, reply
 from bench.thesis.wire import ID, TIMEOUT_S
+from samepath.core.clock import SYSTEM_CLOCK
+from samepath.core.errors import ClusterError
 
 _HEAD: Final = struct.Struct("<IQQ")  # length of the message, type of sensor, frame
 _SCRATCH_BYTES: Final = 1 << 20
+_LOOK_EVERY_S: Final = 50e-6
+PATIENCE_S: Final = 60.0
 
 
 class ReceivedCounts(NamedTuple):
@@ -26,11 +39,36 @@ class ReceivedCounts(NamedTuple):
         return ReceivedCounts(*(now - then for now, then in zip(self, earlier, strict=True)))
 
 
+class FetchedCounter:
+    """How many pictures the listeners of a folder have fetched, for any process."""
+
+    def __init__(self, path: str) -> None:
+        self._counts = np.memmap(path, np.int64, "r")
+
+    def total(self) -> int:
+        """All so far."""
+        return int(self._counts.sum())
+
+    def wait(self, wanted: int) -> float:
+        """Wait until so many have come; gives the seconds that took."""
+        start_s = SYSTEM_CLOCK.monotonic_s()
+        while (missing := wanted - self.total()) > 0:
+            if SYSTEM_CLOCK.monotonic_s() - start_s > PATIENCE_S:
+                raise ClusterError(f"all frames were wanted, but {missing} had not come after {PATIENCE_S:.0f} s")
+            SYSTEM_CLOCK.sleep_s(_LOOK_EVERY_S)
+        return SYSTEM_CLOCK.monotonic_s() - start_s
+
+
 class CameraListeners:
-    """Some processes that share the streams of all cameras by turns."""
+    """Some processes that share the streams of all cameras by turns; ``counts`` names the file where they count."""
 
     def __init__(self, processes: int = 1, cores: frozenset[int] = frozenset()) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="samepath-bench-listeners-")
+        self.counts = str(Path(self._folder.name) / "counts")
+        np.zeros(processes, np.int64).tofile(self.counts)
         self._children = [Child("a process that listens to cameras", __name__, cores=cores) for _ in range(processes)]
+        for number, child in enumerate(self._children):
+            child.ask(count=[self.counts, number])
         self._count = 0
 
     def listen(self, host: str, port: int, stream: int) -> None:
@@ -57,6 +95,7 @@ class CameraListeners:
         """End the processes."""
         for child in self._children:
             child.close()
+        self._folder.cleanup()
 
 
 # In the process.
@@ -102,7 +141,12 @@ class _Listener:
         self._lock = threading.Lock()
         self._streams: list[_CameraStream] = []
         self._before = ReceivedCounts()
+        self._counts: np.memmap | None = None
+        self._number = 0
         threading.Thread(target=self._run, name="listens to cameras", daemon=True).start()
+
+    def count_in(self, path: str, number: int) -> None:
+        self._counts, self._number = np.memmap(path, np.int64, "r+"), number
 
     def listen(self, host: str, port: int, stream: int) -> None:
         camera = _CameraStream(host, port, stream)
@@ -132,8 +176,13 @@ class _Listener:
         while True:
             for key, _ in self._selector.select(0.05):
                 with self._lock, suppress(OSError, ValueError):
-                    if key.fileobj.fileno() >= 0 and not key.data.read(scratch):  # type: ignore[union-attr]
+                    if key.fileobj.fileno() < 0:  # type: ignore[union-attr]
+                        continue
+                    before = key.data.images
+                    if not key.data.read(scratch):
                         self._selector.unregister(key.fileobj)
+                    if self._counts is not None:
+                        self._counts[self._number] += key.data.images - before
 
 
 def main() -> None:
@@ -147,6 +196,9 @@ def main() -> None:
                 reply([])
             except OSError as error:
                 reply({"error": f"stream {stream} at {host}:{port} cannot be had: {error}"})
+        elif "count" in order:
+            listener.count_in(*order["count"])
+            reply([])
         elif "forget" in order:
             listener.forget()
             reply([])

@@ -65,7 +65,8 @@ class Episode:
     """An episode. ``step_s`` is the main server's own: from the start of a tick to its last frame, without the client's part.
 
     ``images_per_s`` is over the steps in lockstep, where drivers decide between them, and over the wall clock in real time.
-    ``between_s`` is what passed between two steps of lockstep (drivers, calls) and is in no other figure; ``frames_per_s`` is
+    ``between_s`` is what passed between two steps of lockstep (drivers, calls) and is in no other figure, but for ``waited_s``,
+    the part in which pictures were still on their way to their listeners: ``fetched_per_s`` has it in. ``frames_per_s`` is
     per camera. ``commands`` are those of the drivers: from their receipt to the step that feels them.
     """
 
@@ -86,6 +87,12 @@ class Episode:
     between_s: float
     commands: Latency
     servers: tuple[ServerFigures, ...]
+    waited_s: float = 0.0  # a tick
+
+    @property
+    def fetched_per_s(self) -> float:
+        """Pictures a second for one who takes those of a step before the next."""
+        return self.images_per_s * self.step_s / (self.step_s + self.waited_s)
 
     @property
     def reaches_limit(self) -> bool:
@@ -154,7 +161,7 @@ class EightTrial:
 # was.
 
 FILE: Final = "episodes.jsonl"
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 
 
 class Store:
@@ -260,6 +267,7 @@ def summed(
         moved=after.moved - before.moved,
         desynchronised=after.desynchronised - before.desynchronised,
         between_s=max(driven.wall_s - steps_s, 0.0) / ticks if lockstep else 0.0,
+        waited_s=driven.waited_s / ticks,
         commands=_commands(before, after),
         servers=(_main(pings), *nodes),
     )

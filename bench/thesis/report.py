@@ -298,7 +298,8 @@ def how(result: Result) -> str:
         "once" if result.most_repeats == 1 else f"{result.most_repeats} repeats" if result.least_repeats == result.most_repeats
         else f"{result.least_repeats} to {result.most_repeats} repeats"
     )  # fmt: skip
-    words = f"{result.episodes} episodes, {repeats}, map {result.plan['map_name']}"
+    of_all = "" if result.episodes == result.episodes_wanted else f" of {result.episodes_wanted}"
+    words = f"{result.episodes}{of_all} episodes, {repeats}, map {result.plan['map_name']}"
     if result.of("lockstep"):
         words += f", episodes of {min(fewest)} to {max(most)} ticks in lockstep"
     if result.plan["budget_s"] is not None:

@@ -51,6 +51,7 @@ class Series:
     late: tuple[int, ...]
     dropped: tuple[int, ...]
     servers: tuple[ServerSeries, ...]
+    fetched_per_s: tuple[Repeats, ...] = ()  # pictures for one who takes those of a step before the next; of before that, none
 
     def middle(self, name: str) -> list[float]:
         """The medians over repeats."""
@@ -145,6 +146,12 @@ class Result:
     def least_repeats(self) -> int:
         return min((len(values) for series in self.series for values in series.step_ms), default=0)
 
+    @property
+    def covers_the_plan(self) -> bool:
+        """Was every setting measured, and all of them twice or more, though perhaps not as often as was planned?"""
+        settings = sum(len(series.vehicles) for series in self.series)
+        return settings * self.plan["repeats"] == self.episodes_wanted and self.least_repeats >= 2
+
     def eight_vehicles(self, resolution: Resolution) -> EightTrial | None:
         """The most vehicles with eight cameras that ran in real time."""
         held = [trial for trial in self.eight if trial.resolution == resolution and trial.holds]
@@ -218,6 +225,7 @@ def _series(groups: Sequence[Sequence[Episode]]) -> Series:
         late=tuple(sum(episode.late_frames for episode in group) for group in groups),
         dropped=tuple(sum(episode.dropped_frames for episode in group) for group in groups),
         servers=tuple(_server(name, groups) for name in names),
+        fetched_per_s=of("fetched_per_s"),
     )
 
 

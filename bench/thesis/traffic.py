@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.thesis.child import Child
 from bench.thesis.fleet import Fleet, Route, Rows
+from bench.thesis.listening import FetchedCounter
 from bench.thesis.wire import RpcConnection
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
@@ -30,10 +31,18 @@ Place = tuple[tuple[float, float, float], tuple[float, float, float]]
 
 
 class Driven(NamedTuple):
-    """What a drive was: its ticks, and the wall-clock time of all of it."""
+    """What a drive was: its ticks, the wall-clock time of all of it, and the part in which drawn pictures were waited for."""
 
     ticks: int
     wall_s: float
+    waited_s: float = 0.0
+
+
+class Awaited(NamedTuple):
+    """What is waited for after every tick of lockstep: a picture of each camera; the listeners count in a file."""
+
+    counts: str
+    cameras: int
 
 
 class Clocked(Protocol):
@@ -64,7 +73,7 @@ class Traffic(Protocol):
         """Drive this vehicle from the next drive on; ``home`` is the number of the node that it belongs to."""
         ...
 
-    def drive(self, ticks: int, seconds: float, least: int) -> Driven:
+    def drive(self, ticks: int, seconds: float, least: int, awaited: Awaited) -> Driven:
         """In lockstep: tick so often or for so long, whichever is over first, but not fewer than the least."""
         ...
 
@@ -164,11 +173,11 @@ class OfficialTraffic:
             self._child.ask(drive=self._new)
             self._new = []
 
-    def drive(self, ticks: int, seconds: float, least: int) -> Driven:
+    def drive(self, ticks: int, seconds: float, least: int, awaited: Awaited) -> Driven:
         self._tell()
-        done = self._child.ask(tick=[ticks, seconds, least])
+        done = self._child.ask(tick=[ticks, seconds, least, *awaited])
         self._spots.at.update({actor: (x_m, y_m) for actor, x_m, y_m in done["at"] if actor in self._spots.at})
-        return Driven(done["ticks"], done["wall_s"])
+        return Driven(done["ticks"], done["wall_s"], done["waited_s"])
 
     def in_real_time(self) -> None:
         self._tell()
@@ -203,13 +212,15 @@ class PursuitTraffic:
             raise RuntimeError("a place was wanted first")
         self._fleet.add(actor, home, self._spot)
 
-    def drive(self, ticks: int, seconds: float, least: int) -> Driven:
-        start_s, done = SYSTEM_CLOCK.monotonic_s(), 0
+    def drive(self, ticks: int, seconds: float, least: int, awaited: Awaited) -> Driven:
+        fetched = FetchedCounter(awaited.counts)
+        start_s, done, waited_s, before = SYSTEM_CLOCK.monotonic_s(), 0, 0.0, fetched.total()
         while done < ticks and (done < least or SYSTEM_CLOCK.monotonic_s() - start_s < seconds):
             self.in_real_time()
             self._client.tick()
             done += 1
-        return Driven(done, SYSTEM_CLOCK.monotonic_s() - start_s)
+            waited_s += fetched.wait(before + done * awaited.cameras)
+        return Driven(done, SYSTEM_CLOCK.monotonic_s() - start_s, waited_s)
 
     def in_real_time(self) -> None:
         rows = self._client.rows()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,9 +18,11 @@ from bench.thesis import page as thesis_page
 from bench.thesis.command import main, write_results
 from bench.thesis.experiment import measure, most_that_hold
 from bench.thesis.fleet import SPACING_M, Fleet, routes_of, states_of
+from bench.thesis.listening import FetchedCounter
 from bench.thesis.placing import eight_layout, layout
 from bench.thesis.plan import KINDS, LEAST_TICKS, NODES, RESOLUTIONS, VEHICLES, Cell, NodeSet, Plan, Resolution, quick
 from bench.thesis.records import FILE, EightTrial, Episode, Latency, ServerFigures, Store
+from bench.thesis.report import how
 from bench.thesis.results import Result, result_of, series_of, slope
 from bench.thesis.server import running, status_now
 from bench.thesis.tables import spread, tables
@@ -141,6 +144,9 @@ def test_figures_of_an_episode_agree(finished):
             assert measured.commands.count == measured.images
             assert (measured.skipped, measured.late_frames, measured.dropped_frames) == (0, 0, 0)
             assert measured.images_per_s == pytest.approx(measured.cell.vehicles / measured.step_s)
+            fetched_s = measured.step_s + measured.waited_s
+            assert measured.step_s < fetched_s < measured.step_s + measured.between_s
+            assert measured.fetched_per_s == pytest.approx(measured.cell.vehicles / fetched_s)
         else:
             assert measured.commands.count > 0
             assert all(0.0 < server.commanded.median_s < 5.0 for server in measured.servers)
@@ -189,6 +195,31 @@ def test_the_limit_is_the_last_episode_with_ten_frames_a_second_and_saturation_t
     assert (first.vehicles, first.limit, first.saturation) == ((2, 4, 8, 16, 24), 8, 16)
     assert first.best_images_per_s == pytest.approx((159.84,))
     assert (second.node_set.nodes, second.limit) == (2, None)
+
+
+def test_a_plan_is_covered_when_every_setting_was_measured_twice_though_a_repeat_may_be_missing(tmp_path):
+    plan = replace(PLAN, resolutions=(THUMB,), modes=("lockstep",), repeats=3)
+    store = Store(tmp_path, plan, {})
+    episodes = [made(count, 30.0, nodes=2, repeat=repeat) for repeat in (1, 2, 3) for count in (1, 3)]
+    covered = []
+    for episode_made in episodes:
+        store.add(episode_made)
+        result = result_of(plan, store, 2, {}, "a substitute")
+        covered.append(result.covers_the_plan)
+    assert covered == [False, False, False, True, True, True]
+    assert how(result).startswith("6 episodes, 3 repeats")
+    assert how(replace(result, episodes=5)).startswith("5 of 6 episodes")
+
+
+def test_who_ticks_waits_for_the_pictures_of_all_listeners(tmp_path):
+    path = tmp_path / "counts"
+    np.zeros(2, np.int64).tofile(path)
+    counts, fetched = np.memmap(path, np.int64, "r+"), FetchedCounter(str(path))
+    assert fetched.total() == 0
+    threading.Timer(0.05, lambda: counts.__setitem__(1, 3)).start()
+    counts[0] = 2
+    assert fetched.wait(2) < fetched.wait(5)
+    assert fetched.total() == 5
 
 
 def test_repeats_are_kept_and_a_camera_costs_the_slope_of_its_steps():

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
@@ -24,19 +25,20 @@ design:
   simulators:
     - {simulator: samepath-game-loop, as: loop, settings: {mode: variable, time_scale: 200.0, frame_cost_s: 0.0}}
     - {simulator: samepath, as: lockstep}
-    - {simulator: pymunk, as: other, settings: {mode: game-loop, time_scale: 50.0}}
   scenarios: [table1-test2]
   duration: 7 s
   repeats: 2
 execution: {isolation: inline}
 """
+OTHER = "    - {simulator: pymunk, as: other, settings: {mode: game-loop, time_scale: 50.0}}\n"
+needs_pymunk = pytest.mark.skipif(find_spec("pymunk") is None, reason="pymunk is not installed: pip install 'samepath[pymunk]'")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("study")
     file = place / "study.yaml"
-    file.write_text(STUDY)
+    file.write_text(STUDY.replace("  scenarios", f"{OTHER}  scenarios") if find_spec("pymunk") else STUDY)
     result = CliRunner().invoke(app, ["study", str(file), "--out", str(place / "run")])
     assert (place / "run" / "study.json").exists(), result.output
     return place / "run"
@@ -85,7 +87,7 @@ def test_the_library_opens_both(folder, file):
         assert repr(from_file).startswith(f"<replay of {file}: step {from_file.steps} of {from_file.steps}")
 
 
-@pytest.mark.parametrize("cell", ["loop", "lockstep", "other"])
+@pytest.mark.parametrize("cell", ["loop", "lockstep", pytest.param("other", marks=needs_pymunk)])
 def test_inputs_of_one_run_played_again_tell_whether_the_simulator_alone_repeats(folder, cell):
     found = samepath.open_loop(folder, 2, cell=cell, repeat=0, inline=True)
     assert found.same
@@ -98,6 +100,7 @@ def test_open_loop_in_fresh_processes(file):
     assert (code, plain["same"], plain["outcomes"], plain["replays"]) == (0, True, 1, 2)
 
 
+@needs_pymunk
 def test_a_simulator_that_does_not_repeat_is_named(folder, monkeypatch):
     from samepath.engines.pymunk import engine
 
@@ -142,7 +145,11 @@ def test_a_fork_that_changes_nothing_exits_with_0(folder):
         (["replay", "{folder}", "--cell", "lop"], "did you mean 'loop"),
         (["replay", "{folder}", "--cell", "loop"], "--repeat: "),
         (["replay", "{folder}", "--cell", "loop", "--repeat", "7"], "but 7 came"),
-        (["replay", "{folder}", "--cell", "other", "--repeat", "0"], "recordings are kept of samepath and samepath-game-loop"),
+        pytest.param(
+            ["replay", "{folder}", "--cell", "other", "--repeat", "0"],
+            "recordings are kept of samepath and samepath-game-loop",
+            marks=needs_pymunk,
+        ),
         (["replay", "{file}", "--repeat", "7"], "--cell and --repeat are of a study's folder"),
         (["replay", "{file}", "--until", "9999"], "the run ended at tick"),
         (["replay", "{file}", "--check", "--until", "3"], "--check is for itself: leave out --until"),

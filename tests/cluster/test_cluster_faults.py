@@ -65,7 +65,7 @@ def test_a_tick_without_any_node_stops_the_run_and_says_who_is_missing():
                 error, result = client.ask("tick_cue")
         words = str(error or result)
         assert "missing is node-7" in words
-        assert cluster.stopped
+        wait_for(lambda: cluster.stopped, "it stops")  # told by another thread than the one that answered
         assert "no node to draw them" in cluster.stopped[0]
     finally:
         cluster.main._placed.clear()

@@ -243,6 +243,7 @@ def samepath(folder, *arguments, prepare="pass"):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@needs_ray
 @pytest.mark.parametrize(
     ("address", "words"),
     [

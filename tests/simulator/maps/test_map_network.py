@@ -8,7 +8,7 @@ import pytest
 
 from samepath.core.errors import InputError
 from samepath.core.streams import stream
-from samepath.simulator.maps import available_maps, load_map, parse_map
+from samepath.simulator.maps import available_maps, lanes, load_map, parse_map
 from tests.support.map_texts import LANES, bends, one_road
 
 LOOP = (("predecessor", "end"), ("successor", "start"))
@@ -213,3 +213,23 @@ def test_a_road_of_a_thousandth_of_a_millimetre_is_a_line_all_the_same():
     road = parse_map(one_road('<geometry s="0" x="0" y="0" hdg="0" length="1e-6"><line/></geometry>', length="1e-6"), "x")
     assert [len(line.points) for line in road.lanes] == [2, 2]
     assert road.waypoint(5.0, 5.0).lane_id == -1
+
+
+def test_borders_of_a_section_are_those_of_each_lane_and_each_is_summed_up_once_a_place(monkeypatch):
+    right = "".join(
+        f'<lane id="{-number}" type="driving"><width sOffset="0" a="{0.1 + 0.01 * number}" b="0.001" c="0" d="0"/></lane>'
+        for number in range(1, 61)
+    )
+    centre = '<center><lane id="0" type="none" level="false"/></center>'
+    text = one_road(lanes=f'<laneSection s="0">{centre}<right>{right}</right></laneSection>')
+    sums = []
+    monkeypatch.setattr(lanes, "_beyond", lambda *given, own=lanes._beyond: sums.append(given) or own(*given))
+    road_map = parse_map(text, "x")
+    assert len(road_map.lanes) == 60
+    assert len(sums) == sum(len(line.s_m) for line in road_map.lanes)
+    (road,) = road_map.document.roads
+    edges = lanes.SectionBorders(road, road.sections[0])
+    edges.KEPT_MOST = 100  # forgets what it knows now and then
+    for s_m in (0.0, 12.5, 12.5, road.length_m):
+        for lane in road.sections[0].lanes:
+            assert edges.at(lane, s_m) == lanes.borders(road, road.sections[0], lane, s_m)

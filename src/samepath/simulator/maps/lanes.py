@@ -62,19 +62,60 @@ def width_m(section: LaneSection, lane: Lane, s_m: float) -> float:
 
 def borders(road: Road, section: LaneSection, lane: Lane, s_m: float) -> tuple[Border, Border]:
     """Inner (towards the reference line) and outer border: lane offset plus the widths of all lanes inside."""
-    offset = cubic_at(road.lane_offset, s_m)
-    t_m, slope = (offset.value(s_m), offset.slope(s_m)) if offset else (0.0, 0.0)
-    inner = outer = Border(t_m, slope)
+    inner = outer = _offset(road, s_m)
     sign = 1 if lane.id > 0 else -1
     at_m = s_m - section.start_m
     for lane_id in range(sign, lane.id + sign, sign):
-        between = section.lane(lane_id)
-        piece = cubic_at(between.widths, at_m) if between else None
         inner = outer
-        if piece is not None:
-            value = piece.value(at_m)
-            outer = Border(inner.t_m + sign * max(0.0, value), inner.slope + sign * (piece.slope(at_m) if value > 0.0 else 0.0))
+        outer = _beyond(section, lane_id, inner, at_m)
     return inner, outer
+
+
+def _offset(road: Road, s_m: float) -> Border:
+    """Where the lanes of both sides begin."""
+    offset = cubic_at(road.lane_offset, s_m)
+    return Border(offset.value(s_m), offset.slope(s_m)) if offset else Border(0.0, 0.0)
+
+
+def _beyond(section: LaneSection, lane_id: int, inner: Border, at_m: float) -> Border:
+    """The outer border of a lane, from its inner one."""
+    lane = section.lane(lane_id)
+    piece = cubic_at(lane.widths, at_m) if lane else None
+    if piece is None:
+        return inner
+    sign = 1 if lane_id > 0 else -1
+    value = piece.value(at_m)
+    return Border(inner.t_m + sign * max(0.0, value), inner.slope + sign * (piece.slope(at_m) if value > 0.0 else 0.0))
+
+
+class SectionBorders:
+    """:func:`borders` for all lanes of a section, which ask for the same places one after the other.
+
+    Each border is a sum over the lanes inside; kept, it is the next lane's inner one. Without that, a hundred lanes of a few
+    bytes each would cost five thousand sums a place. Of a long road not all places are kept at a time.
+    """
+
+    KEPT_MOST: Final = 200_000
+
+    def __init__(self, road: Road, section: LaneSection) -> None:
+        self._road, self._section = road, section
+        self._known: dict[tuple[bool, float], list[Border]] = {}
+        self._count = 0
+
+    def at(self, lane: Lane, s_m: float) -> tuple[Border, Border]:
+        """Inner and outer border of a lane."""
+        is_left, number = lane.id > 0, abs(lane.id)
+        if self._count > self.KEPT_MOST:
+            self._known.clear()
+            self._count = 0
+        known = self._known.setdefault((is_left, s_m), [])
+        if not known:
+            known.append(_offset(self._road, s_m))
+        at_m, before = s_m - self._section.start_m, len(known)
+        while len(known) <= number:
+            known.append(_beyond(self._section, len(known) if is_left else -len(known), known[-1], at_m))
+        self._count += len(known) - before
+        return known[max(number - 1, 0)], known[number]
 
 
 def heights_m(section: LaneSection, lane: Lane, s_m: float) -> tuple[float, float]:
@@ -90,13 +131,13 @@ def heights_m(section: LaneSection, lane: Lane, s_m: float) -> tuple[float, floa
     return raised_m, raised_m
 
 
-def centre(road: Road, section: LaneSection, lane: Lane, s_m: float) -> CentrePoint:
-    """The middle of a lane at ``s_m``.
+def centre(road: Road, section: LaneSection, lane: Lane, s_m: float, edges: SectionBorders | None = None) -> CentrePoint:
+    """The middle of a lane at ``s_m``; ``edges`` are those of the section, where they are asked for again and again.
 
     A point at lateral coordinate t moves by (1 - curvature * t) along and dt/ds across the reference line per metre of s,
     which gives the heading of a lane that widens or shifts.
     """
-    inner, outer = borders(road, section, lane, s_m)
+    inner, outer = borders(road, section, lane, s_m) if edges is None else edges.at(lane, s_m)
     t_m, slope = 0.5 * (inner.t_m + outer.t_m), 0.5 * (inner.slope + outer.slope)
     pose = road.pose(s_m)
     low_m, high_m = heights_m(section, lane, s_m)
@@ -265,20 +306,26 @@ class LaneLine:
     width_m: Floats
 
 
-def lane_line(road: Road, section: LaneSection, lane: Lane) -> LaneLine:
+def lane_lines(road: Road, section: LaneSection) -> Iterator[LaneLine]:
+    """The lanes of a section but for the middle, sampled."""
+    edges = SectionBorders(road, section)
+    return (_lane_line(road, section, lane, edges) for lane in section.lanes if lane.id != 0)
+
+
+def _lane_line(road: Road, section: LaneSection, lane: Lane, edges: SectionBorders) -> LaneLine:
     """Sample a lane so that neighbours are at most 0.5 m apart, which in bends depends on how far out the lane lies."""
     stations: list[float] = [section.start_m]
     for piece in road.plan:
         start_m, end_m = max(piece.start_m, section.start_m), min(piece.start_m + piece.length_m, section.end_m)
         if end_m - start_m > 1e-6:
-            parts = _parts(road, section, lane, (start_m, end_m), bent=not piece.curve.is_straight)
+            parts = _parts(road, section, lane, (start_m, end_m), edges, bent=not piece.curve.is_straight)
             stations.extend(start_m + (end_m - start_m) * part / parts for part in range(1, parts + 1))
     if section.end_m - stations[-1] > 1e-6 or len(stations) == 1:  # a line has two ends, however short it is
         stations.append(section.end_m)
     stations[-1] = section.end_m
     if lane.id > 0:
         stations.reverse()
-    middles = [centre(road, section, lane, s_m) for s_m in stations]
+    middles = [centre(road, section, lane, s_m, edges) for s_m in stations]
     return LaneLine(
         LaneKey(road.id, section.index, lane.id),
         lane.kind,
@@ -290,12 +337,15 @@ def lane_line(road: Road, section: LaneSection, lane: Lane) -> LaneLine:
     )
 
 
-def _parts(road: Road, section: LaneSection, lane: Lane, span_m: tuple[float, float], *, bent: bool) -> int:
+def _parts(
+    road: Road, section: LaneSection, lane: Lane, span_m: tuple[float, float], edges: SectionBorders, *, bent: bool
+) -> int:
     """Into how many parts a stretch is cut; decided on grid points, so that the last bit of a sine has no say."""
     start_m, end_m = span_m
     parts = math.ceil((end_m - start_m) / (CURVE_STEP_M if bent else LINE_STEP_M))
     for _ in range(DOUBLINGS_MAX if bent else 0):
-        middles = [centre(road, section, lane, start_m + (end_m - start_m) * part / parts) for part in range(parts + 1)]
+        stations = [start_m + (end_m - start_m) * part / parts for part in range(parts + 1)]
+        middles = [centre(road, section, lane, s_m, edges) for s_m in stations]
         points = [to_carla(middle.x_m, middle.y_m, middle.z_m) for middle in middles]
         if all(math.dist(a, b) <= LINE_STEP_M for a, b in pairwise(points)):
             break

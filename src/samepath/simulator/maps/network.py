@@ -38,7 +38,7 @@ from samepath.simulator.maps.lanes import (
     LaneLine,
     Waypoint,
     centre,
-    lane_line,
+    lane_lines,
     lane_predecessors,
     lane_successors,
     spawn_points,
@@ -105,13 +105,7 @@ class RoadMap:
     @cached_property
     def lanes(self) -> tuple[LaneLine, ...]:
         """The centre lines of all lanes (driving, sidewalk, ...), by road in the order of the file, section, lane."""
-        return tuple(
-            lane_line(road, section, lane)
-            for road in self.document.roads
-            for section in road.sections
-            for lane in section.lanes
-            if lane.id != 0
-        )
+        return tuple(line for road in self.document.roads for section in road.sections for line in lane_lines(road, section))
 
     @cached_property
     def bounds_m(self) -> Box:

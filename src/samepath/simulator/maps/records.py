@@ -1,6 +1,7 @@
 """What an OpenDRIVE file says, as frozen records in OpenDRIVE's own frame and units of metres, seconds and radians."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from samepath.simulator.maps.geometry import Cubic, CurvePoint, Geometry, cubic_at, geometry_at
@@ -80,10 +81,14 @@ class LaneSection:
     start_m: float
     end_m: float
     lanes: tuple[Lane, ...]
+    _by_id: Mapping[int, Lane] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_id", {lane.id: lane for lane in reversed(self.lanes)})
 
     def lane(self, lane_id: int) -> Lane | None:
         """The lane with this id."""
-        return next((lane for lane in self.lanes if lane.id == lane_id), None)
+        return self._by_id.get(lane_id)
 
 
 @dataclass(frozen=True, slots=True)
