@@ -40,8 +40,9 @@ def serve(asked):
     # Python 3.11 keeps the half of a bytecode file that the limit lets through, and every later process trips over it.
     sys.dont_write_bytecode = "RLIMIT_FSIZE" in asked["limits"]
     for name, value in asked["limits"].items():
-        if name == "RLIMIT_AS":  # beyond what is there: how much that is depends on the libraries
-            value += int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        if name in ("RLIMIT_AS", "RLIMIT_DATA"):  # beyond what is there: how much that is depends on the libraries
+            pages = open("/proc/self/statm").read().split()
+            value += int(pages[0 if name == "RLIMIT_AS" else 5]) * resource.getpagesize()
         resource.setrlimit(getattr(resource, name), (value, value))
     exec(asked["first"])
     sys.argv = ["samepath", "serve", "--port", "0", *asked["arguments"]]

@@ -172,8 +172,9 @@ def test_without_memory_for_large_messages_it_answers_or_ends_with_a_reason(pool
 
 
 def test_readers_that_never_read_cost_no_more_than_their_bound(pool, tmp_path):
+    # Of data, not of addresses: each thread reserves 64 MiB of those, and how many threads there are is the machine's affair.
     with (
-        pool.serve(tmp_path, limits={"RLIMIT_AS": 512 << 20}) as server,
+        pool.serve(tmp_path, limits={"RLIMIT_DATA": 512 << 20}) as server,
         server.ready().client() as client,
         ExitStack() as stack,
     ):
