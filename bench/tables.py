@@ -532,7 +532,9 @@ def deadlock() -> str:
         # Results of before had one session, unless it hung.
         longest = found.get("ticks_in_one_go", found["ticks"])
         hung = ", ".join(f"{ticks:,}" for ticks in found["ticks_until_hang"]) or "never"
-        rows.append((vehicles, f"{found['ticks']:,}", f"{longest:,}", hung, str(found["woken"]), _number(found["ticks_per_s"])))
+        wanted = found.get("ticks_wanted", found["ticks"])
+        made = f"{found['ticks']:,}" + (f" of {wanted:,} wanted" if found["ticks"] < wanted else "")
+        rows.append((vehicles, made, f"{longest:,}", hung, str(found["woken"]), _number(found["ticks_per_s"])))
     head = ("vehicles on autopilot", "ticks", "of these in one go", "hung after", "woken", "ticks a second")
     return _markdown(head, rows, _made("deadlock"))
 
