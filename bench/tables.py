@@ -539,6 +539,59 @@ def deadlock() -> str:
     return _markdown(head, rows, _made("deadlock"))
 
 
+def repeats() -> str:
+    """Every scenario many times, each repeat in a process of its own."""
+    rows: Rows = []
+    for variant, found in _figures("repeats").items():
+        most = max(len(outcomes) for outcomes in found["digests"].values())
+        same = "yes" if found["same_everywhere"] else "**no**"
+        rows.append((variant, str(len(found["digests"])), f"{found['repeats']:,}", str(most), same))
+    head = ("variant", "scenarios", "repeats of each", "most outcomes of one", "the digests of the first row")
+    return _markdown(head, rows, _made("repeats"))
+
+
+def fuzz() -> str:
+    """Everything from outside, from grammars: how much was tried, and what came of it."""
+    messages, nodes, files, maps = (_figures(name) for name in ("fuzz", "fuzz_node_messages", "fuzz_files", "fuzz_maps"))
+    failures = [line for found in (nodes, files, maps) for line in found["failures"]]
+    rows: Rows = [
+        (
+            "messages of clients",
+            f"{messages['inputs']:,}",
+            "",
+            f"{messages['closed']:,} connections closed",
+            f"{messages['clients_left']} clients left behind, memory {messages['growth_mib']:+.0f} MiB",
+        ),
+        (
+            "messages of a node",
+            f"{nodes['messages']:,}",
+            f"{nodes['taken']:,}",
+            f"{nodes['refused']:,}",
+            f"{len(nodes['failures'])} failures, most of one: {nodes['most_bytes']:,} bytes, {nodes['most_calls']:,} calls",
+        ),
+        *(
+            (
+                kind,
+                f"{files['files']:,}",
+                f"{files[f'{kind}_read']:,}",
+                f"{files[f'{kind}_refused']:,}",
+                f"{sum(line.startswith(kind) for line in files['failures'])} failures",
+            )
+            for kind in ("recordings", "tables")
+        ),
+        (
+            "maps (OpenDRIVE)",
+            f"{maps['maps']:,}",
+            f"{maps['taken']:,}",
+            f"{maps['refused']:,}",
+            f"{len(maps['failures'])} failures, most of one: {maps['slowest_s']:.1f} s of CPU",
+        ),
+    ]
+    made = _made("fuzz", "fuzz_node_messages", "fuzz_files", "fuzz_maps")
+    told = f"{made}; failed: {'; '.join(failures[:20])}" if failures else made
+    return _markdown(("from a grammar", "tried", "taken", "refused in a line", "what came of it"), rows, told)
+
+
 def paper_script() -> str:
     """The script of the paper's authors, test by test."""
     found = _figures("paper-script")
@@ -697,6 +750,8 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         scenario_runner_repeats,
         paper_script,
         deadlock,
+        repeats,
+        fuzz,
         view,
         stranger,
         pythons,
