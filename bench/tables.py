@@ -519,10 +519,10 @@ def scenario_runner_repeats() -> str:
 def scenario_runner() -> str:
     """ScenarioRunner's own configurations."""
     rows: Rows = []
-    for name, one in _figures("scenario-runner")["configurations"].items():
-        told = {"judged": one["why"], "played": one["why"], "not run": f"not run: {one['why']}"}
-        result = told.get(one["result"], f"{one['result']}: `{one['why']}`")
-        rows.append((f"`{name}`", result, one.get("failed", "") or "-", f"{one['game_s']} s" if one.get("game_s") else "-"))
+    for name, found in _figures("scenario-runner")["configurations"].items():
+        told = {"judged": found["why"], "played": found["why"], "not run": f"not run: {found['why']}"}
+        result = told.get(found["result"], f"{found['result']}: `{found['why']}`")
+        rows.append((f"`{name}`", result, found.get("failed", "") or "-", f"{found['game_s']} s" if found.get("game_s") else "-"))
     return _markdown(("configuration", "verdict", "criteria that failed", "played"), rows, _made("scenario-runner"))
 
 
