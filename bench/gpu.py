@@ -23,6 +23,7 @@ from bench.other_renderers import best_cpu_s
 from bench.tools import code_measured, save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SimulatorError
+from samepath.core.processes import keep_freed_memory
 from samepath.core.states import Pose
 from samepath.simulator.sensors.cuda.card import CardDevice, Pending
 from samepath.simulator.sensors.cuda.driver import CudaDriver, Driver
@@ -119,6 +120,7 @@ class Place:
 def main(arguments: list[str]) -> bool:
     """Compare and measure; return whether every byte was equal and every aim met."""
     options = _options(arguments)
+    keep_freed_memory()  # as a server and ``samepath record`` do
     try:
         driver = _driver(emulated=options.emulated)
     except SimulatorError as error:
@@ -443,7 +445,7 @@ def _rays(run: Run, place: Place) -> None:
     A scan at a time, and one on each of the forty cars, all begun before the first is asked for; scenes are made anew.
     """
     lidar = Lidar.from_attributes({**SCAN, **QUIET, "range": 100})
-    found: dict[str, object] = {"rays": CHANNELS * COLUMNS, "scanners": len(place.poses)}
+    found: dict[str, Any] = {"rays": CHANNELS * COLUMNS, "scanners": len(place.poses)}
     bytes_of = {}
     for name, caster in (("cuda", CardRayCaster()), ("software", RayCaster(1))):
 
@@ -458,6 +460,8 @@ def _rays(run: Run, place: Place) -> None:
         together_s = _median_s(lambda: scans(next(ticks), place.poses), RAYS_S) / count  # noqa: B023
         found[f"{name}_mrays_per_s"] = CHANNELS * COLUMNS / alone_s / 1e6
         found[f"{name}_mrays_per_s_together"] = CHANNELS * COLUMNS / together_s / 1e6
+        if isinstance(caster, CardRayCaster):
+            found["parts_us"] = _parts_us(caster, lidar, place)
         caster.close()
     found["scans"], found["differing"] = len(place.poses), sum(a != b for a, b in zip(*bytes_of.values(), strict=True))
     run.keep("lidar", found)
@@ -465,6 +469,22 @@ def _rays(run: Run, place: Place) -> None:
         "renderer", "a scan at a time", f"{len(place.poses)} scanners a tick"], [
         [name, f"{found[f'{name}_mrays_per_s']:.1f}", f"{found[f'{name}_mrays_per_s_together']:.1f}"] for name in bytes_of
     ])  # fmt: skip
+    show("a scan alone, microseconds", list(found["parts_us"]), [[f"{part:.0f}" for part in found["parts_us"].values()]])
+
+
+def _parts_us(caster: CardRayCaster, lidar: Lidar, place: Place) -> dict[str, float]:
+    """What a scan takes where nothing is done at the same time as anything else, medians of 40: who is waited for."""
+    scene, parts = place.scene(1), []
+    for tick, pose in enumerate(place.poses):
+        start_s = SYSTEM_CLOCK.monotonic_s()
+        begun = lidar.begin(caster, scene, pose, tick * STEP_S, STEP_S, NoiseKey(0, 0, tick))
+        begun_s = SYSTEM_CLOCK.monotonic_s()
+        caster.finish()
+        landed_s = SYSTEM_CLOCK.monotonic_s()
+        begun().to_bytes()
+        parts.append((begun_s - start_s, landed_s - begun_s, SYSTEM_CLOCK.monotonic_s() - landed_s))
+    names = ("processor, before", "card", "processor, after")
+    return {name: 1e6 * statistics.median(times) for name, times in zip(names, zip(*parts, strict=True), strict=True)}
 
 
 def _others(run: Run, place: Place) -> None:

@@ -13,7 +13,6 @@ from statistics import median
 from typing import Any, Final
 
 from bench.gpu import AIMS
-from bench.thesis.results import Result, Series
 from bench.tools import RESULTS, ROOT, verdict
 
 DOCS: Final = ROOT / "docs"
@@ -522,7 +521,9 @@ def scenario_runner() -> str:
     for name, found in _figures("scenario-runner")["configurations"].items():
         told = {"judged": found["why"], "played": found["why"], "not run": f"not run: {found['why']}"}
         result = told.get(found["result"], f"{found['result']}: `{found['why']}`")
-        rows.append((f"`{name}`", result, found.get("failed", "") or "-", f"{found['game_s']} s" if found.get("game_s") else "-"))
+        rows.append(
+            (f"`{name}`", result, found.get("failed", "") or "-", f"{found['game_s']} s" if found.get("game_s") else "-")
+        )
     return _markdown(("configuration", "verdict", "criteria that failed", "played"), rows, _made("scenario-runner"))
 
 
@@ -702,25 +703,6 @@ def _faults(name: str) -> str:
     return _markdown(head, rows, _made(name))
 
 
-def thesis_card() -> str:
-    """Chapter 8 of the thesis with nodes that draw on the processor, and with one that draws on a card."""
-    result = Result.read(_figures("thesis-card"))
-    sets = sorted({series.node_set for series in result.series}, key=lambda node_set: (node_set.kind == "card", node_set.nodes))
-    found = {(series.node_set, series.resolution): series for series in result.of("lockstep")}
-    rows: Rows = []
-    for size in sorted({size for _, size in found}):
-        own = [found[node_set, size] for node_set in sets]
-        rows.append((str(size), *(_most_fetched(series) for series in own)))
-    note = f"{_made('thesis-card')}; {result.episodes} of {result.episodes_wanted} episodes, in brackets the number of vehicles"
-    return _markdown(("images/s fetched, most of any number of vehicles", *map(str, sets)), rows, note)
-
-
-def _most_fetched(series: Series) -> str:
-    rates = series.middle("fetched_per_s")
-    most = max(rates)
-    return f"{_number(most)} ({series.vehicles[rates.index(most)]})"
-
-
 def perception() -> str:
     """An ego that drives by what it sees, again and again, whoever draws it."""
     runs = _figures("perception")["runs"]
@@ -756,7 +738,6 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         gpu_load,
         faults,
         faults_mixed,
-        thesis_card,
         perception,
         traffic,
         cluster_simulation,

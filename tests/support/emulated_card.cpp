@@ -16,6 +16,7 @@ static const Named ALL[] = {
   {"vignette", vignette, 0},
 #ifndef MANY_WORLDS
   {"ray_faces", 0, ray_faces}, {"ray_balls", 0, ray_balls}, {"ray_cast", 0, ray_cast},
+  {"ray_points", 0, ray_points},
 #endif
 };
 

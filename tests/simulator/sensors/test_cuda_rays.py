@@ -1,8 +1,10 @@
 """Rays on a card: what they meet on the processor, to the bit. The kernels run here thread by thread; no card is needed."""
 
+import ctypes
 import random
 import re
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -12,11 +14,14 @@ from samepath.core.trig import sincos_deg
 from samepath.simulator.maps import load_map
 from samepath.simulator.sensors.cuda import rays as card_rays
 from samepath.simulator.sensors.cuda.driver import HERE, CardError
-from samepath.simulator.sensors.cuda.host_device import COMPILER
+from samepath.simulator.sensors.cuda.host_device import COMPILER, FLAGS
 from samepath.simulator.sensors.cuda.rays import AutoRayCaster, CardRayCaster
+from samepath.simulator.sensors.lidar import Lidar
+from samepath.simulator.sensors.rays import kernels
 from samepath.simulator.sensors.rays.caster import RayCaster
 from samepath.simulator.sensors.rays.kernels import ray_grid, ray_list
 from samepath.simulator.sensors.scene_builder import scene_builder_of
+from samepath.simulator.sensors.sensor import NoiseKey
 from tests.support.camera_scenes import along, looks, street_scene
 from tests.support.emulated_card import EmulatedCard
 from tests.support.ray_scenes import ball, box, floor, scene_of
@@ -174,3 +179,85 @@ def test_the_text_has_the_sizes_that_python_has():
     assert int(said["RAY_FACE_BYTES"]) == card_rays.RAY_FACE_BYTES
     assert int(said["RAY_BALL_BYTES"]) == card_rays.RAY_BALL_BYTES
     assert int(said["RAY_WORK_BYTES"]) == card_rays.RAY_WORK.size
+
+
+QUIET = {"dropoff_general_rate": 0, "dropoff_intensity_limit": 0, "dropoff_zero_intensity": 0}
+WHAT_BECOMES_OF_POINTS = {
+    "nothing": QUIET,
+    "CARLA's losses": {},
+    "noise": {**QUIET, "noise_stddev": 0.3, "noise_seed": 7},
+    "losses and noise": {"noise_stddev": 0.02, "dropoff_general_rate": 0.1},
+    "only faint ones are lost": {"dropoff_general_rate": 0, "dropoff_intensity_limit": 1, "dropoff_zero_intensity": 1},
+    "all are lost": {"dropoff_general_rate": 1},
+    "rain": {"weather_attenuation": True},
+    "no light comes back": {**QUIET, "atmosphere_attenuation_rate": 1000, "noise_stddev": 0.1},
+}
+SIZES = {
+    "a scan": {"channels": 16, "points_per_second": 16 * 90 * 20},
+    "one ray": {"channels": 1, "points_per_second": 20},
+    "no ray": {"points_per_second": 1},
+}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("becomes", WHAT_BECOMES_OF_POINTS.values(), ids=WHAT_BECOMES_OF_POINTS)
+def test_points_that_the_card_makes_are_those_of_the_processor(casters, becomes, size):
+    ours, theirs = casters
+    shape = {"range": 60, "rotation_frequency": 17, "horizontal_fov": 300}
+    scene, lidar = street_scene("rain"), Lidar.from_attributes({**shape, **size, **becomes})
+    for tick in range(3):
+        pose = along(4.0 * tick, 0.0, 2.0, 30.0 * tick, 5.0, 0.0)
+        made, wanted = (lidar.scan(caster, scene, pose, 0.05 * tick, 0.05, NoiseKey(0, 3, tick)) for caster in (ours, theirs))
+        assert made.to_bytes() == wanted.to_bytes()
+
+
+def test_the_processor_is_spared_the_points_unless_they_are_named():
+    card = EmulatedCard()
+    ours, scene = CardRayCaster(card), street_scene("noon")
+    for semantic, more in ((False, ["ray_points"]), (True, [])):
+        lidar = Lidar.from_attributes({"range": 60, "points_per_second": 32 * 30 * 20}, semantic=semantic)
+        card.launched.clear()
+        scan = lidar.scan(ours, scene, along(0.0, 0.0, 2.0), 0.0, 0.05, NoiseKey())
+        assert scan.points.size
+        assert card.launched == ["ray_faces", "ray_balls", "ray_cast", *more]
+    ours.close()
+
+
+@pytest.mark.parametrize("lost_after", [0, 1, 4])
+def test_points_under_way_on_a_card_that_is_lost_are_made_by_the_processor(lost_after):
+    card, said, scene = EmulatedCard(seed=5), [], street_scene("noon")
+    ours, theirs = AutoRayCaster(1, said.append, lambda: CardRayCaster(card)), RayCaster()
+    lidar = Lidar.from_attributes({"range": 60, "points_per_second": 32 * 30 * 20, "noise_stddev": 0.1})
+    asked = [(scene, along(float(ahead_m), 0.0, 2.0), 0.05 * ahead_m, 0.05, NoiseKey(0, 1, ahead_m)) for ahead_m in range(6)]
+    under_way = [lidar.begin(ours, *request) for request in asked]
+    for number, (landed, request) in enumerate(zip(under_way, asked, strict=True)):
+        card.lost = number >= lost_after
+        assert landed().to_bytes() == lidar.scan(theirs, *request).to_bytes()
+    assert len(said) == 1
+    ours.close()
+
+
+def test_exponential_logarithm_and_cosine_of_the_text_are_ours_to_the_bit(tmp_path):
+    """By themselves, over all they are asked for: in a scan most of their bits are rounded away."""
+    source = tmp_path / "functions.cpp"
+    source.write_text(
+        '#include "core.h"\n#include "rays.h"\nextern "C" void all(const double *x, i64 n, double *to) {\n'
+        "  for (i64 k = 0; k < n; k++) {\n"
+        "    to[k] = exp_below_one(FAINTEST * x[k]);\n    to[n + k] = log_of(1.0 - x[k]);\n"
+        "    to[2 * n + k] = cos_of_turn(x[k]);\n"
+        "  }\n}\n",
+        "utf-8",
+    )
+    built = tmp_path / "functions.so"
+    subprocess.run([COMPILER, *FLAGS, "-I", str(HERE), "-o", str(built), str(source)], check=True)
+    edges = [0.0, 0.5, 0.25, 0.125, 0.75, 1.0 - 2.0**-53, 2.0**-53, 2.0**-60, 1.0 / 700.0]
+    x = np.concatenate([edges, np.random.default_rng(4).random(20_000), np.random.default_rng(5).random(5_000) * 1e-3])
+    found = np.empty(3 * len(x))
+    pointer = ctypes.POINTER(ctypes.c_double)
+    ctypes.CDLL(str(built)).all(x.ctypes.data_as(pointer), ctypes.c_int64(len(x)), found.ctypes.data_as(pointer))
+    wanted = [
+        [kernels.exp_below_one(kernels.FAINTEST * at) for at in x.tolist()],
+        [kernels.log_of(1.0 - at) for at in x.tolist()],
+        [kernels.cos_of_turn(at) for at in x.tolist()],
+    ]
+    assert found.tobytes() == np.array(wanted).tobytes()

@@ -14,6 +14,7 @@ of the distance, a scanner that just sees ``range`` metres through clear air see
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -24,8 +25,16 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose
 from samepath.core.trig import to_radians
 from samepath.core.trig_arrays import sincos_deg
-from samepath.simulator.sensors.rays.caster import RayCaster
-from samepath.simulator.sensors.rays.kernels import FAINTEST, RayBundle, exp_below_one, lidar_points, ray_grid
+from samepath.simulator.sensors.rays.caster import Hits, RayCaster
+from samepath.simulator.sensors.rays.kernels import (
+    FAINTEST,
+    LidarBeams,
+    LidarLosses,
+    RayBundle,
+    exp_below_one,
+    points_of,
+    ray_grid,
+)
 from samepath.simulator.sensors.renderer import RenderScene
 from samepath.simulator.sensors.sensor import (
     SEED,
@@ -92,7 +101,7 @@ class LidarScan:
     def to_bytes(self) -> bytes:
         """CARLA's payload: angle, number of channels, points per channel, points."""
         head = np.float32(self.horizontal_angle_rad).tobytes() + np.uint32(len(self.counts)).tobytes()
-        return head + self.counts.astype("<u4").tobytes() + self.points.tobytes()
+        return b"".join((head, self.counts.astype("<u4").tobytes(), self.points.view(np.uint8).data))
 
 
 def reach_m(range_m: float, extinction: float) -> float:
@@ -147,23 +156,17 @@ class Lidar:
         start_deg, end_deg = self._stands_at_deg(elapsed_s), self._stands_at_deg(elapsed_s + interval_s)
         bundle, number, azimuth = self._rays(start_deg, self.columns(interval_s), interval_s)
         extinction = extinction_per_m(scene.weather) if self.values.get(WEATHER) else 0.0
-        landed = caster.begin(scene, pose, bundle, reach_m(self.values["range"], extinction), details=self.semantic)
+        far_m, angle_rad = reach_m(self.values["range"], extinction), to_radians(end_deg)
+        losses = partial(self._losses, number.shape, noise_key, extinction)
+        beams = LidarBeams(number, self._elevation, azimuth, losses)
+        if self.semantic:
+            hits = caster.begin(scene, pose, bundle, far_m)
+            return lambda: LidarScan(angle_rad, *_named(hits(), beams))
+        landed = caster.begin_points(scene, pose, bundle, far_m, beams)
 
         def scan() -> LidarScan:
-            hits = landed()
-            points, rays = np.empty((bundle.count, 4), np.float32), np.empty(bundle.count, np.int64)
-            counts = np.empty(len(number), np.uint32)
-            losses, values = self._losses(number.shape, noise_key, extinction)
-            found = lidar_points(hits.distance_m, number, self._elevation, azimuth, losses, values, points, rays, counts)
-            angle_rad = to_radians(end_deg)
-            if not self.semantic:
-                return LidarScan(angle_rad, counts, points[:found].view(POINT).reshape(-1))
-            named, rays = np.empty(found, SEMANTIC_POINT), rays[:found]
-            for column, name in enumerate("xyz"):
-                named[name] = points[:found, column]
-            named["cosine"], named["label"] = hits.cosine[rays], hits.label[rays]
-            named["object"] = hits.actor[rays].view(np.uint32)
-            return LidarScan(angle_rad, counts, named)
+            points, counts = landed()
+            return LidarScan(angle_rad, counts, points.view(POINT).reshape(-1))
 
         return scan
 
@@ -204,12 +207,10 @@ class Lidar:
             self._kept = (key, bundle, number, azimuth)
         return self._kept[1:]
 
-    def _losses(
-        self, shape: tuple[int, ...], noise_key: NoiseKey, extinction: float
-    ) -> tuple[tuple[Floats, Floats, Floats], tuple[float, float, float, float, float]]:
+    def _losses(self, shape: tuple[int, ...], noise_key: NoiseKey, extinction: float) -> LidarLosses:
         """Noise for every ray, each kind from a stream of its own: switching one off leaves the others as they are."""
         if self.semantic:
-            return (_NONE, _NONE, _NONE), (0.0, 0.0, 0.0, 0.0, 0.0)
+            return LidarLosses(_NONE, _NONE, _NONE, 0.0, 0.0, 0.0, 0.0, 0.0)
         values = self.values
         attenuation, general = values["atmosphere_attenuation_rate"] + 2.0 * extinction, values["dropoff_general_rate"]
         limit, zero = values["dropoff_intensity_limit"], values["dropoff_zero_intensity"]
@@ -218,4 +219,15 @@ class Lidar:
         by_intensity = own.stream("lidar faint").random(shape) if limit > 0.0 and zero > 0.0 else _NONE
         deviation = values["noise_stddev"]
         by_noise = own.stream("lidar noise").random((2, shape[0] * shape[1])) if deviation > 0.0 else _NONE
-        return (by_rate, by_intensity, by_noise), (attenuation, general, limit, zero, deviation)
+        return LidarLosses(by_rate, by_intensity, by_noise, attenuation, general, limit, zero, deviation)
+
+
+def _named(hits: Hits, beams: LidarBeams) -> tuple[NDArray[np.uint32], NDArray[np.void]]:
+    """The counts and points of a semantic LiDAR."""
+    points, counts, rays = points_of(hits.distance_m, beams)
+    named = np.empty(len(points), SEMANTIC_POINT)
+    for column, name in enumerate("xyz"):
+        named[name] = points[:, column]
+    named["cosine"], named["label"] = hits.cosine[rays], hits.label[rays]
+    named["object"] = hits.actor[rays].view(np.uint32)
+    return counts, named

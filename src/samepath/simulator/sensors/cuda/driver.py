@@ -23,7 +23,7 @@ HEADERS: Final = ("core.h", "light.h", "triangles.h", "paint.h", "rays.h", "kern
 FLAGS: Final = ("--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false")
 KERNELS: Final = (
     "scatter", "sky", "streets", "glow", "begin", "cull", "rank", "light", "raster", "fill", "shadow_raster", "shadow_fill",
-    "paint", "average", "rain", "vignette", "ray_faces", "ray_balls", "ray_cast",
+    "paint", "average", "rain", "vignette", "ray_faces", "ray_balls", "ray_cast", "ray_points",
 )  # fmt: skip
 _SOURCE: Final = b'#include "kernels.h"\n'
 _OLDEST: Final = (7, 5)

@@ -461,4 +461,9 @@ RAY_KERNEL(ray_cast) {
     w.met[at] = (i32)ray_meets(w, row, (i32)at - w.number[row], w.inverse + at);
   }
 }
+
+// Of rays that have been cast; the rays of a LiDAR are a grid, every row with every column.
+RAY_KERNEL(ray_points) {
+  for (i64 at = first_thread(); at < w.rays; at += all_threads()) lidar_point(w, at, w.points + 4 * at);
+}
 #endif

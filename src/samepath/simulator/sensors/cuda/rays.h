@@ -39,11 +39,16 @@ struct RayWork {
   RayBall *balls;
   double *inverse;
   i32 *met;
+  // Points of a LiDAR, by channel and column as its attributes count them: their row and column among the rays, and numbers of
+  // chance as ``rays/kernels.lidar_points`` takes them. ``points`` has x, y, z and intensity of each, lost ones too.
+  const i32 *point_row, *point_column;
+  const double *by_rate, *by_intensity, *by_noise;
+  float *points;
   i64 pieces, still_faces, movers, rows, columns, rays;
-  double reach;
+  double reach, attenuation, general, limit, zero, deviation;
 };
 
-enum { RAY_FACE_BYTES = 120, RAY_BALL_BYTES = 56, RAY_WORK_BYTES = 280 };
+enum { RAY_FACE_BYTES = 120, RAY_BALL_BYTES = 56, RAY_WORK_BYTES = 368 };
 static_assert(sizeof(RayFace) == RAY_FACE_BYTES && sizeof(RayBall) == RAY_BALL_BYTES, "sizes");
 static_assert(sizeof(RayWork) == RAY_WORK_BYTES, "sizes");
 
@@ -195,4 +200,93 @@ RULE i64 ray_meets(const RayWork &w, i32 row, i32 column, double *inverse) {
   }
   *inverse = best;
   return met;
+}
+
+// The intensity of a point that is none: whatever comes back has one above 0.
+#define LOST -1.0f
+#define FAINTEST -700.0
+#define PER_LN2 1.4426950408889634
+#define LN2 0.6931471805599453
+#define HALF_PI 1.5707963267948966
+
+#ifdef __CUDACC__
+RULE double double_of(u64 bits) { return __longlong_as_double((i64)bits); }
+RULE u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
+#define EVERY_TERM _Pragma("unroll")
+#else
+RULE double double_of(u64 bits) { double x; memcpy(&x, &bits, 8); return x; }
+RULE u64 bits_of(double x) { u64 bits; memcpy(&bits, &x, 8); return bits; }
+#define EVERY_TERM
+#endif
+
+// 1 / n!: every factorial up to 17 is a double, so that the quotient is rounded once. Loops over these are unrolled on a card, and
+// the quotients are part of the text then.
+RULE double factor(int n) {
+  constexpr double of[18] = {
+      1.0, 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0,
+      1.0 / 3628800.0, 1.0 / 39916800.0, 1.0 / 479001600.0, 1.0 / 6227020800.0, 1.0 / 87178291200.0, 1.0 / 1307674368000.0,
+      1.0 / 20922789888000.0, 1.0 / 355687428096000.0};
+  return of[n];
+}
+
+// The exponential of a number from FAINTEST to 0.
+RULE double exp_below_one(double x) {
+  double power = floor(x * PER_LN2 + 0.5), rest = x - power * LN2, total = 0.0;
+  EVERY_TERM
+  for (int n = 13; n >= 0; n--) total = total * rest + factor(n);
+  return total * double_of((u64)(1023 + (i64)power) << 52);
+}
+
+// The logarithm of a number from 2**-53 to 1.
+RULE double log_of(double x) {
+  u64 bits = bits_of(x);
+  i64 power = (i64)(bits >> 52) - 1022;
+  double mantissa = double_of((bits & 0xfffffffffffffull) | 1022ull << 52);
+  if (mantissa < 0.7071067811865476) {
+    mantissa = 2.0 * mantissa;
+    power--;
+  }
+  double ratio = (mantissa - 1.0) / (mantissa + 1.0), square = ratio * ratio, series = 0.0;
+  EVERY_TERM
+  for (int n = 12; n >= 0; n--) series = series * square + 1.0 / (2 * n + 1);
+  return 2.0 * ratio * series + (double)power * LN2;
+}
+
+// The cosine of a part of a whole turn, 0 to 1.
+RULE double cos_of_turn(double turn) {
+  double quarter = floor(4.0 * turn + 0.5), angle = (4.0 * turn - quarter) * HALF_PI, square = angle * angle, total = 0.0;
+  i64 at = (i64)quarter;
+  if (at & 1) {
+    EVERY_TERM
+    for (int n = 8; n >= 0; n--) total = factor(2 * n + 1) - total * square;
+    total *= -angle;
+  } else {
+    EVERY_TERM
+    for (int n = 8; n >= 0; n--) total = factor(2 * n) - total * square;
+  }
+  return at & 2 ? -total : total;
+}
+
+// One point of a LiDAR, or LOST: what ``rays/kernels.lidar_points`` makes of a ray's distance.
+RULE void lidar_point(const RayWork &w, i64 at, float *to) {
+  i64 channel = at / w.columns, column = at % w.columns;
+  i32 row = w.point_row[channel], across = w.point_column[column];
+  i64 ray = w.number[row] + across;
+  double away = 1.0 / w.inverse[ray];
+  to[0] = to[1] = to[2] = 0.0f;
+  to[3] = LOST;
+  if (w.met[ray] < 0 || !(away <= 1.7976931348623157e308)) return;
+  if (w.general > 0.0 && w.by_rate[at] < w.general) return;
+  double exponent = -w.attenuation * away, intensity = exp_below_one(exponent > FAINTEST ? exponent : FAINTEST);
+  bool faint = w.limit > 0.0 && w.zero > 0.0 && intensity <= w.limit;
+  if (faint && w.by_intensity[at] < w.zero * (1.0 - intensity / w.limit)) return;
+  if (w.deviation > 0.0) {
+    double size = root(-2.0 * log_of(1.0 - w.by_noise[at]));
+    away += w.deviation * size * cos_of_turn(w.by_noise[w.rays + at]);
+  }
+  double flat = away * w.row_cos[row];
+  to[0] = (float)(flat * w.column_cos[across]);
+  to[1] = (float)(flat * w.column_sin[across]);
+  to[2] = (float)(away * w.row_sin[row]);
+  to[3] = (float)intensity;
 }

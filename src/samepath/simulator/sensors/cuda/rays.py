@@ -1,7 +1,9 @@
 """Rays on a card: a LiDAR's or radar's rays meet what they meet on the processor, to the bit (``rays.h``).
 
 The map's pieces and the meshes stay on the card; a scan uploads where things are and its rays in one copy, and gets codes and
-distances back. What the codes mean is worked out as ever, by :class:`~samepath.simulator.sensors.rays.caster.RayCaster`.
+distances back. What the codes mean is worked out as ever, by :class:`~samepath.simulator.sensors.rays.caster.RayCaster`. Of a
+LiDAR that wants nothing but points the card makes these, too, lost ones among them: most of a scan's time was that. Its numbers
+of chance are drawn here, from their streams.
 
 The rays of one sensor do not fill a card. Several scans fly at the same time, each in a lane of its own: a stream, and memory
 for all that belongs to one scan.
@@ -12,7 +14,8 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +23,16 @@ from numpy.typing import NDArray
 from samepath.core.states import Pose
 from samepath.simulator.sensors.cuda.driver import CardError, CudaDriver, Driver
 from samepath.simulator.sensors.cuda.memory import DeviceMemory, blocks_of, starts_of
-from samepath.simulator.sensors.rays.caster import F64, I32, I64, Aim, Hits, RayCaster, RayMeshes, described
-from samepath.simulator.sensors.rays.kernels import RayBundle
+from samepath.simulator.sensors.rays.caster import F64, I32, I64, Aim, Hits, Points, RayCaster, RayMeshes, described
+from samepath.simulator.sensors.rays.kernels import LidarBeams, RayBundle, kept_points, points_of
 from samepath.simulator.sensors.renderer import RenderScene
 
 LOG: Final = logging.getLogger("samepath.sensors")
 RAY_FACE_BYTES: Final = 120
 RAY_BALL_BYTES: Final = 56
-RAY_WORK: Final = struct.Struct("=28Q6qd")
+RAY_WORK: Final = struct.Struct("=34Q6q6d")
 LANES: Final = 4
+Found = TypeVar("Found")
 
 
 @dataclass(eq=False)
@@ -80,25 +84,43 @@ class CardRayCaster(RayCaster):
         finally:
             self._driver.close()
 
+    def finish(self) -> None:
+        """Wait until all rays have landed."""
+        self._driver.finish()
+
     def begin(
         self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, *, details: bool = True
     ) -> Callable[[], Hits]:
         """Begin to cast; what comes back waits for the rays and tells what they met."""
         aim = self._aim(scene, pose)
         flight = self._started(aim, bundle, reach_m)
-        return lambda: described(aim, bundle, *self._landed(flight), details=details)
+        return lambda: described(aim, bundle, *self._found(flight), details=details)
+
+    def begin_points(
+        self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, beams: LidarBeams
+    ) -> Callable[[], Points]:
+        """Begin to cast the rays of a LiDAR and to make their points, all of it on the card."""
+        flight = self._started(self._aim(scene, pose), bundle, reach_m, beams)
+
+        def kept() -> Points:
+            self._land(flight)
+            whole = flight.back.view(np.float32).reshape(-1, 4)
+            points, counts = np.empty_like(whole), np.empty(len(beams.number), np.uint32)
+            return points[: kept_points(whole, points, counts)], counts
+
+        return kept
 
     def _nearest(self, aim: Aim, bundle: RayBundle, reach_m: float) -> tuple[F64, I64]:
-        inverse, met = self._landed(self._started(aim, bundle, reach_m))
+        inverse, met = self._found(self._started(aim, bundle, reach_m))
         return inverse, met.astype(np.int64)
 
-    def _started(self, aim: Aim, bundle: RayBundle, reach_m: float) -> _Flight:
-        """Give the card a scan, in the lane that was given one longest ago."""
+    def _started(self, aim: Aim, bundle: RayBundle, reach_m: float, beams: LidarBeams | None = None) -> _Flight:
+        """Give the card a scan, in the lane that was given one longest ago; with ``beams`` its points come back."""
         driver, count, placed, pieces = self._driver, bundle.count, aim.placed, aim.pieces
         still, meshes = self._kept("still", pieces.meshes), self._kept("meshes", self._meshes)
         lane = self._lanes[0]
         if lane.flight is not None:
-            self._landed(lane.flight)
+            self._land(lane.flight)
         # Rising, as rays are numbered row by row: so a ray finds its row.
         row_start = bundle.number + bundle.first
         arrays: list[NDArray[Any]] = [
@@ -107,6 +129,13 @@ class CardRayCaster(RayCaster):
             bundle.number, bundle.rows_before, bundle.columns_before,
         ]  # fmt: skip
         kinds = ["f8", "f8", "i4", "f8", "f8", "i4", "f8", "f8", "f8", "f8", "i4", "i4", "i4", "i4"]
+        losses = (0.0,) * 5
+        if beams is not None and count:
+            # A LiDAR's rays are a grid: where a channel and a column lie in it tells the number of every ray.
+            lost, width = beams.losses(), len(bundle.column_cos)
+            arrays += [beams.number[:, 0] // width, beams.number[0] % width, lost.by_rate, lost.by_intensity, lost.by_noise]
+            kinds += ["i4", "i4", "f8", "f8", "f8"]
+            losses = lost[3:]
         fit = [np.require(array, kind, "C") for array, kind in zip(arrays, kinds, strict=True)]
         starts = starts_of([array.nbytes for array in fit])
         if starts[-1] > len(lane.staging):
@@ -116,33 +145,41 @@ class CardRayCaster(RayCaster):
             if array.nbytes:
                 lane.staging[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
         faces, balls = int(placed.starts[-1]), len(pieces.meshes.radius) + len(placed.mesh)
-        found = lane.memory["found"].reserve(12 * count)
+        found = lane.memory["found"].reserve(28 * count)
+        points = found + 12 * count
+        given = [scan + start for start in starts[:-1]]
         work = RAY_WORK.pack(
-            *still, *meshes, *(scan + start for start in starts[:-1]),
+            *still, *meshes, *given[:14],
             lane.memory["faces"].reserve(RAY_FACE_BYTES * faces), lane.memory["balls"].reserve(RAY_BALL_BYTES * balls),
-            found, found + 8 * count,
+            found, found + 8 * count, *(given[14:] or (0,) * 5), points,
             len(pieces.meshes.radius), len(pieces.face), len(placed.mesh), len(bundle.row_cos),
-            len(bundle.column_cos), count, reach_m,
+            len(bundle.column_cos), count, reach_m, *losses,
         )  # fmt: skip
         driver.upload(scan, lane.staging[: starts[-1]], lane.stream)
         if count:
             driver.launch("ray_faces", blocks_of(faces, 128), 1, 128, work, lane.stream)
             driver.launch("ray_balls", blocks_of(balls, 128), 1, 128, work, lane.stream)
             driver.launch("ray_cast", blocks_of(count, 128), 1, 128, work, lane.stream)
-        back = driver.pinned(12 * count)
+        if beams is not None and count:
+            driver.launch("ray_points", blocks_of(count, 128), 1, 128, work, lane.stream)
+        back = driver.pinned((12 if beams is None else 16) * count)
         lane.flight = _Flight(lane, back)
-        driver.download(back, found, lane.stream)
+        driver.download(back, found if beams is None else points, lane.stream)
         driver.record(lane.done, lane.stream)
         self._lanes.rotate(-1)
         return lane.flight
 
-    def _landed(self, flight: _Flight) -> tuple[F64, I32]:
-        """Wait for rays: one over the distance of what each met first, and its code."""
+    def _land(self, flight: _Flight) -> None:
+        """Wait for rays."""
         if not flight.has_landed:
             # Whatever comes of it: a flight that will never land must not be waited for by the next scan.
             flight.lane.flight = None
             self._driver.wait(flight.lane.done)
             flight.has_landed = True
+
+    def _found(self, flight: _Flight) -> tuple[F64, I32]:
+        """Wait for rays: one over the distance of what each met first, and its code."""
+        self._land(flight)
         count = len(flight.back) // 12
         return flight.back[: 8 * count].view(np.float64), flight.back[8 * count :].view(np.int32)
 
@@ -186,20 +223,34 @@ class AutoRayCaster(RayCaster):
     ) -> Callable[[], Hits]:
         """Begin to cast on the card; where it fails, now or on the way, the processor casts the same rays."""
         again = super().begin(scene, pose, bundle, reach_m, details=details)
+        return self._tried(lambda card: card.begin(scene, pose, bundle, reach_m, details=details), again)
+
+    def begin_points(
+        self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, beams: LidarBeams
+    ) -> Callable[[], Points]:
+        """Begin to make the points of a LiDAR on the card; where it fails the processor makes the same ones."""
+        cast = partial(RayCaster.begin, self, scene, pose, bundle, reach_m, details=False)
+        return self._tried(
+            lambda card: card.begin_points(scene, pose, bundle, reach_m, beams),
+            lambda: points_of(cast()().distance_m, beams)[:2],
+        )
+
+    def _tried(self, begin: Callable[[CardRayCaster], Callable[[], Found]], again: Callable[[], Found]) -> Callable[[], Found]:
+        """Begin on the card; ``again`` is what the processor does instead, where there is none or it fails, then or later."""
         card = self._card
         if card is None:
             return again
         try:
-            hits = card.begin(scene, pose, bundle, reach_m, details=details)
+            begun = begin(card)
         except CardError as error:
             self._drop(error)
             return again
 
-        def landed() -> Hits:
+        def landed() -> Found:
             if self._card is not card:  # let go meanwhile, with all that was under way
                 return again()
             try:
-                return hits()
+                return begun()
             except CardError as error:
                 self._drop(error)
                 return again()

@@ -17,12 +17,14 @@ from samepath.core.errors import InputError
 from samepath.core.states import Pose
 from samepath.simulator.physics.frames import axes_of, quaternion_of
 from samepath.simulator.sensors.raster.compiled import compiled_entry
-from samepath.simulator.sensors.rays.kernels import RayBundle, Rays, cast
+from samepath.simulator.sensors.rays.kernels import LidarBeams, RayBundle, Rays, cast, points_of
 from samepath.simulator.sensors.renderer import MeshInstances, RenderScene, Shapes
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+Points = tuple[NDArray[np.float32], NDArray[np.uint32]]
+"""Points of a LiDAR that came back, f32[n, 4], channel after channel, and how many there are of each."""
 
 FACES_PER_PIECE: Final = 48
 _LARGE_M: Final = 20.0
@@ -126,6 +128,13 @@ class RayCaster:
             return described(aim, bundle, *self._nearest(aim, bundle, reach_m), details=details)
 
         return hits
+
+    def begin_points(
+        self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, beams: LidarBeams
+    ) -> Callable[[], Points]:
+        """Begin to cast the rays of a LiDAR; what comes back waits for them and tells its points, as :meth:`begin` does."""
+        landed = self.begin(scene, pose, bundle, reach_m, details=False)
+        return lambda: points_of(landed().distance_m, beams)[:2]
 
     def _aim(self, scene: RenderScene, pose: Pose) -> "Aim":
         """Everything as the sensor at ``pose`` sees it."""

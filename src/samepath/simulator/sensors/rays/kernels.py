@@ -26,8 +26,9 @@ out as series, so that no bit depends on a library.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,36 @@ class RayBundle:
         """Everything as the compiled loops take it."""
         rows, columns = (self.row_cos, self.row_sin), (self.column_cos, self.column_sin)
         return *rows, *columns, self.first, self.last, self.number, self.rows_before, self.columns_before
+
+
+class LidarLosses(NamedTuple):
+    """What becomes of the points of a LiDAR on their way; a value of 0 switches its kind off.
+
+    ``by_rate`` and ``by_intensity`` f64[channels, columns] and ``by_noise`` f64[2, channels * columns] are uniform numbers for
+    the general loss, the loss of faint points and noise, empty where that kind is off.
+    """
+
+    by_rate: F64
+    by_intensity: F64
+    by_noise: F64
+    attenuation: float
+    general: float
+    limit: float
+    zero: float
+    deviation: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LidarBeams:
+    """The rays of a LiDAR by channel and column, as its attributes count them: ``number`` has the number of each.
+
+    ``losses`` are worked out when they are asked for: numbers of chance take as much memory as the points.
+    """
+
+    number: I64
+    elevation: Pair
+    azimuth: Pair
+    losses: Callable[[], LidarLosses]
 
 
 def ray_grid(sin_elevation: F64, cos_elevation: F64, sin_azimuth: F64, cos_azimuth: F64) -> tuple[RayBundle, NDArray[np.intp]]:
@@ -355,6 +386,30 @@ def azimuth_share(x: float, y: float) -> float:
     share = abs(y) / across if across > 0.0 else 0.0
     half = share if x >= 0.0 else 2.0 - share
     return half if y >= 0.0 else 4.0 - half
+
+
+def points_of(distance: F64, beams: LidarBeams) -> tuple[NDArray[np.float32], NDArray[np.uint32], I64]:
+    """Points that come back, f32[n, 4]; how many of each channel; the number of each one's ray."""
+    points, rays = np.empty((beams.number.size, 4), np.float32), np.empty(beams.number.size, np.int64)
+    counts = np.empty(len(beams.number), np.uint32)
+    lost = beams.losses()
+    found = lidar_points(distance, beams.number, beams.elevation, beams.azimuth, lost[:3], lost[3:], points, rays, counts)
+    return points[:found], counts, rays[:found]
+
+
+@compiled_entry
+def kept_points(all_points: NDArray[np.float32], points: NDArray[np.float32], counts: NDArray[np.uint32]) -> int:
+    """Of all points of all channels, lost ones with an intensity below 0, write those that came back; return how many."""
+    columns, count = len(all_points) // len(counts), 0
+    for channel in range(len(counts)):
+        before = count
+        for at in range(channel * columns, (channel + 1) * columns):
+            # Written in any case, and gone over by the next one: a jump that is guessed wrong costs more.
+            for k in range(4):
+                points[count, k] = all_points[at, k]
+            count += all_points[at, 3] >= 0.0
+        counts[channel] = count - before
+    return count
 
 
 @compiled_entry
