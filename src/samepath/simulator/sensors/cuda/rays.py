@@ -229,6 +229,7 @@ class AutoRayCaster(RayCaster):
         self, scene: RenderScene, pose: Pose, bundle: RayBundle, reach_m: float, beams: LidarBeams
     ) -> Callable[[], Points]:
         """Begin to make the points of a LiDAR on the card; where it fails the processor makes the same ones."""
+        # By the processor's own way to cast: that of this class would ask the card once more.
         cast = partial(RayCaster.begin, self, scene, pose, bundle, reach_m, details=False)
         return self._tried(
             lambda card: card.begin_points(scene, pose, bundle, reach_m, beams),
