@@ -7,6 +7,7 @@ cannot be forgotten there. Each table says of which commit, day and machine its 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
@@ -547,8 +548,10 @@ def repeats() -> str:
     for variant, found in _figures("repeats").items():
         most = max(len(outcomes) for outcomes in found["digests"].values())
         same = "yes" if found["same_everywhere"] else "**no**"
-        rows.append((variant, str(len(found["digests"])), f"{found['repeats']:,}", str(most), same))
-    head = ("variant", "scenarios", "repeats of each", "most outcomes of one", "the digests of the first row")
+        counts = Counter(found["repeats"].values())
+        each = ", ".join(f"{scenarios} scenarios {repeats:,} times" for repeats, scenarios in counts.most_common())
+        rows.append((variant, each, str(most), same))
+    head = ("variant", "run", "most outcomes of a scenario", "all as in the first row")
     return _markdown(head, rows, _made("repeats"))
 
 
