@@ -1,8 +1,8 @@
 """The proof: every scenario a thousand times, one outcome - with and without load, threads, hash seeds, FMA.
 
-Every repeat has a process of its own, so that none can owe its bits to the one before. Two scenarios that take seconds each have
-a tenth of the repeats. Takes more than an hour on two cores; SAMEPATH_BENCH_REPEATS and SAMEPATH_BENCH_LOADED_REPEATS make it shorter. A second start with the same code goes on where the
-first one was interrupted.
+Every repeat has a process of its own, so that none can owe its bits to the one before. Two scenarios that take seconds have a
+tenth of the repeats. Takes more than an hour on two cores; SAMEPATH_BENCH_REPEATS and SAMEPATH_BENCH_LOADED_REPEATS make it
+shorter. A second start with the same code goes on where the first one was interrupted.
 """
 
 import json
