@@ -20,8 +20,8 @@ if "silent" not in sys.argv[2]:
     from samepath.core.service import Pulse
     Pulse(lambda: "")
 if sys.argv[2] == "waits":
-    print("ready", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print("ready", flush=True)
     while True:
         time.sleep(60)
 if "silent" in sys.argv[2]:

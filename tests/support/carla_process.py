@@ -48,10 +48,15 @@ def runs(port, requests, **settings):
     simulator = Carla({"port": port, **settings})
     found = []
     for request in requests:
-        try:
-            found.append(summary(run_request(simulator, RunRequest(repeat=0, **request))))
-        except SamepathError as error:
-            found.append({"error": str(error)})
+        for _ in range(3):
+            try:
+                result = summary(run_request(simulator, RunRequest(repeat=0, **request)))
+            except SamepathError as error:
+                result = {"error": str(error)}
+            # A thread of the client that was not run in time is refused, rightly: on a busy machine that happens.
+            if "raise remove_after_s" not in result.get("error", ""):
+                break
+        found.append(result)
     return found
 
 
