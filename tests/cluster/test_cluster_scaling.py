@@ -15,7 +15,7 @@ from samepath.cluster.settings import MainSettings
 from samepath.core.errors import InputError
 from samepath.simulator.server.resume import JournalConfig
 from samepath.simulator.server.server import ServerSettings
-from tests.support.clustering import Loop, wait_for
+from tests.support.clustering import PATIENT, Loop, wait_for
 from tests.support.scenes import Doors, scenario
 from tests.support.serving import served
 
@@ -40,7 +40,7 @@ class Scaled:
 
     def __init__(self, nodes, rule):
         self.lines = []
-        main = MainSettings(server=ServerSettings(port=0, map_name="t-junction"))
+        main = MainSettings(server=ServerSettings(port=0, map_name="t-junction"), timeouts=PATIENT)
         # One after the other on a core of its own, as far as there are any; each draws with as many threads as it has cores.
         plan = ClusterPlan(main=main, nodes=nodes, placement="processes", scale=rule, core_sets=CORES, threads=0)
         self.cluster = _Cluster(plan, ProcessPlacement(self.lines.append), self.lines.append, None)
@@ -67,7 +67,7 @@ class Scaled:
         wait_for(lambda: self.main.status().ticks >= tick, "the status of this tick")
         seen = self.main.status().at_s
         wait_for(lambda: self.main.status().at_s > seen + 0.3, "two further looks")
-        wait_for(lambda: set(self.nodes()) == set(self.main.expected_nodes()), f"all who are wanted: {self.lines}")
+        wait_for(lambda: set(self.nodes()) == set(self.main.expected_nodes()), f"all who are wanted: {self.lines}", 300.0)
 
     def changes(self):
         return [line.partition(":")[0] for line in self.lines if " nodes instead of " in line]

@@ -62,11 +62,13 @@ def test_one_that_leaves_or_is_refused_is_not_started_again(placed):
 def test_one_that_crashes_is_started_again_and_counted(placed):
     placed.tell("start", "crashes")
     placed.wait_for_life("crashes", 3)
+    placed.wait(lambda: len(placed.ends("crashes")) >= 2, "two ends")
     assert placed.ends("crashes")[:2] == [(number, "ended by itself with exit code 7", True) for number in (1, 2)]
     placed.tell("stop", "crashes")
     lives = len(placed.pids("crashes"))
     placed.tell("start", "calm")  # takes the place of the calm one
     placed.wait_for_life("calm", 2)
+    placed.wait(lambda: placed.ends("calm"), "the end of the first")
     assert placed.ends("calm") == [(1, "was ended by signal 15 (SIGTERM)", False)]
     assert len(placed.pids("crashes")) <= lives + 1
 
@@ -82,6 +84,7 @@ def test_one_that_is_killed_or_frozen_comes_back(placed):
         return len(placed.pids("frozen")) == 3
 
     placed.wait(third, "life 3 of frozen")
+    placed.wait(lambda: len(placed.ends("frozen")) >= 2, "two ends")
     # On a busy machine the third life may be an old one, too, when it is told to begin anew once more.
     assert placed.ends("frozen")[:2] == [(number, "was ended by signal 9 (SIGKILL)", True) for number in (1, 2)]
     assert not alive(second)

@@ -200,7 +200,7 @@ def test_without_disk_a_recording_ends_in_a_line_and_the_world_goes_on(pool, tmp
         client.value("start_recorder", "run.log", True)
         frames = [value_of(asked(client, "tick_cue")) for _ in range(100)]
         assert frames == list(range(frames[0], frames[0] + 100))
-        assert any("run.log" in line for line in server.lines), server.lines
+        assert any("the recording ends: " in line and "run.log" in line for line in server.lines), server.lines
         assert survived(server, client)
 
 
