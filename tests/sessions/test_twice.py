@@ -64,6 +64,8 @@ WRONG = {
     "two_clients": ("several clients without an order", None, "2 clients of 2 processes call the server"),
     "traffic_manager": ("unsynchronised traffic manager (traffic_manager.py:6)", None, "never calls set_synchronous_mode"),
 }
+# Threads and processes that race may end alike once, or twice.
+BY_LUCK = ("asynchronous", "two_clients", "traffic_manager")
 
 
 @pytest.fixture
@@ -76,6 +78,10 @@ def free_port():
 def test_what_is_wrong_with_a_script_is_named_with_its_line(name, free_port, unseeded):
     cause, line, said = WRONG[name]
     report = unseeded if name == "unseeded" else run(name, free_port)
+    for _ in range(3 if name in BY_LUCK else 0):
+        if not report.same:
+            break
+        report = run(name, free_port)
     assert not report.same
     assert report.source == "script"
     assert report.cause.startswith(cause), report.words()
