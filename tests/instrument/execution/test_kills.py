@@ -28,7 +28,7 @@ design:
     - {simulator: control-exact, scenario: crossing, name: exact}
     - {simulator: control-gaussian, scenario: crossing, name: noisy}
     - {simulator: control-exact, scenario: crossing, name: loaded, condition: {cpu_load: 0.2, instances: 2}}
-  repeats: 8
+  repeats: 16
 execution: {isolation: process, blocks: 2, settle: 0 s, load_tool: samepath}
 """
 QUIET = """
@@ -116,10 +116,10 @@ def test_a_study_that_is_killed_again_and_again_ends_as_if_it_never_was(tmp_path
     last = killed.start(*arguments, "--json")
     stdout, stderr = killed.finish(last)
     assert last.returncode == 0, stderr
-    assert {cell["repeats"] for cell in json.loads(stdout)["cells"]} == {8}
+    assert {cell["repeats"] for cell in json.loads(stdout)["cells"]} == {16}
     assert files(killed.folder / "out") == files(tmp_path / "whole")
     assert len(files(killed.folder / "out")) == 9
-    assert [[run.repeat for run in cell.runs] for cell in stored_cells(plan, killed.folder / "out")] == [list(range(8))] * 3
+    assert [[run.repeat for run in cell.runs] for cell in stored_cells(plan, killed.folder / "out")] == [list(range(16))] * 3
     assert [entry["what"] for entry in read_journal(killed.folder / "out")].count("resumed") == 3
     assert killed.nothing_left()
 
@@ -138,7 +138,7 @@ def test_nothing_outlives_a_study_that_is_killed(tmp_path, isolation):
 
 
 def test_a_study_that_is_told_to_end_reports_what_it_has_and_leaves_nothing_running(tmp_path):
-    study = Study(tmp_path / "a", STUDY.replace("repeats: 8", "repeats: 200"))
+    study = Study(tmp_path / "a", STUDY.replace("repeats: 16", "repeats: 200"))
     process = study.start("study", "x.yaml", "--out", "out")
     study.wait(process, lambda: len(study.entries("repeat")) >= 3)
     process.send_signal(signal.SIGTERM)
