@@ -555,6 +555,24 @@ def repeats() -> str:
     return _markdown(head, rows, _made("repeats"))
 
 
+def kills() -> str:
+    """A study that is killed again and again."""
+    found = _figures("kills")
+    rows: Rows = [
+        (
+            f"`kill -9` at random moments of a study of {found['stored']} repeats, then a resume",
+            str(found["kills"]),
+        ),
+        ("repeats lost or doubled", "none" if found["repeats_right"] else "**some**"),
+        (
+            "files of deterministic cells with the bytes of a study that nobody killed",
+            f"{found['identical_files']} of {found['files']}",
+        ),
+        ("processes left behind", str(found["processes_left"])),
+    ]
+    return _markdown(("killed again and again", ""), rows, _made("kills"))
+
+
 def fuzz() -> str:
     """Everything from outside, from grammars: how much was tried, and what came of it."""
     messages, nodes, files, maps = (_figures(name) for name in ("fuzz", "fuzz_node_messages", "fuzz_files", "fuzz_maps"))
@@ -756,6 +774,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         paper_script,
         deadlock,
         repeats,
+        kills,
         fuzz,
         view,
         stranger,
