@@ -31,7 +31,7 @@ def test_killed_frozen_and_added_nodes_change_no_byte():
     assert quiet.frames == TICKS * (6 + 5)
     assert len(set(quiet.digests.values())) == len(quiet.digests)
     lines = []
-    timeouts = Timeouts(reissue_s=0.3, fence_s=0.35)
+    timeouts = Timeouts(reissue_s=0.3, fence_s=2.0)
     hurt = run_with_faults(
         FaultRunSettings(
             nodes=3, ticks=TICKS, scene=SCENE, faults=FAULTS, listen_at_node=True, timeouts=timeouts, policy="random"

@@ -333,6 +333,7 @@ class _FaultRun:
             times = [self._tick(world, scene, tick) for tick in range(settings.ticks)]
         for timer in self._timers:
             timer.join()
+        self._await_fences()
         heard = self._listener.heard()
         return Outcome(
             digests={sensor: link(b"", b"".join(record.digests)) for sensor, record in heard.items()},
@@ -354,6 +355,14 @@ class _FaultRun:
         while sum(member.state == "working" for member in self._main.shell.members()) < count:
             if SYSTEM_CLOCK.monotonic_s() > end_s:
                 raise ClusterError(f"{count} nodes were wanted, but only some joined within {_JOIN_S:g} s")
+            SYSTEM_CLOCK.sleep_s(0.02)
+
+    def _await_fences(self) -> None:
+        """Wait until nodes that stand still are no longer counted on, which may be later than the last tick."""
+        end_s = SYSTEM_CLOCK.monotonic_s() + _JOIN_S
+        while any(member.hello.pid in self._frozen for member in self._main.shell.members()):
+            if SYSTEM_CLOCK.monotonic_s() > end_s:
+                raise ClusterError(f"a node that stood still was still there {_JOIN_S:g} s later")
             SYSTEM_CLOCK.sleep_s(0.02)
 
     def _listen(self, world: TicketClient, scene: Scene) -> int:
@@ -401,7 +410,12 @@ class _FaultRun:
                 self._main.place(self._spec(number))
                 self._injected.append(str(fault))
             return
-        there = [member for member in self._main.shell.members() if member.state == "working" and member.name not in spare]
+        # One that stands still is left alone, to be found out.
+        there = [
+            member
+            for member in self._main.shell.members()
+            if member.state == "working" and member.name not in spare and member.hello.pid not in self._frozen
+        ]
         if not there:
             return
         member = there[int(fault.pick * len(there))]
