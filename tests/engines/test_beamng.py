@@ -197,9 +197,9 @@ def test_a_program_that_is_not_there_is_refused_before_the_study_begins(tmp_path
 @pytest.mark.parametrize(
     ("kind", "at", "request_type", "words"),
     [
-        ("hang", 6, "Step", r"gave no answer during the run within 2 s: does it hang\? timeout_s sets the limit$"),
-        ("hang", 12, "SensorRequest", r"gave no answer during the run within 2 s"),
-        ("hang", 2, "Hello", r"gave no answer before the run within 2 s"),
+        ("hang", 6, "Step", r"gave no answer during the run within 1 s: does it hang\? timeout_s sets the limit$"),
+        ("hang", 12, "SensorRequest", r"gave no answer during the run within 1 s"),
+        ("hang", 2, "Hello", r"gave no answer before the run within 1 s"),
         ("drop", 12, "SensorRequest", r"is gone during the run: The simulator ended the connection\.$"),
         ("garbage", 12, "SensorRequest", r"failed during the run: \w+Error"),
         ("nonsense", 12, "SensorRequest", r"^BeamNG\.tech sent .* was wanted$"),
@@ -208,7 +208,7 @@ def test_a_program_that_is_not_there_is_refused_before_the_study_begins(tmp_path
 )
 def test_a_program_that_misbehaves_ends_the_run_with_the_reason(kind, at, request_type, words):
     with listening(BeamNGPeer(fault=Fault(kind, at, request_type))) as peer, pytest.raises(SimulatorError, match=words) as told:
-        go(peer, {"timeout_s": 2.0 if kind == "hang" else 20.0})
+        go(peer, {"timeout_s": 1.0 if kind == "hang" else 20.0})
     assert "\n" not in str(told.value)
 
 

@@ -148,7 +148,7 @@ def odd_folder(tmp_path, monkeypatch):
 
 
 FAULTS = {
-    "hang": ({"silence_s": 4.0}, r"odd wrote nothing for 4 s, and was stopped"),
+    "hang": ({"silence_s": 3.0}, r"odd wrote nothing for 3 s, and was stopped"),
     "crash": ({}, r"odd was ended by signal 11 \(SIGSEGV\); its last words: about to go"),
     "exit code": ({}, r"odd ended by itself with exit code 1; its last words: engine on fire"),
     "garbage": ({}, r"odd wrote '\?.+garbage' as line 5: text in UTF-8 was wanted, and was stopped"),

@@ -205,7 +205,7 @@ def test_points_that_the_card_makes_are_those_of_the_processor(casters, becomes,
     ours, theirs = casters
     shape = {"range": 60, "rotation_frequency": 17, "horizontal_fov": 300}
     scene, lidar = street_scene("rain"), Lidar.from_attributes({**shape, **size, **becomes})
-    for tick in range(3):
+    for tick in (0, 7):
         pose = along(4.0 * tick, 0.0, 2.0, 30.0 * tick, 5.0, 0.0)
         made, wanted = (lidar.scan(caster, scene, pose, 0.05 * tick, 0.05, NoiseKey(0, 3, tick)) for caster in (ours, theirs))
         assert made.to_bytes() == wanted.to_bytes()
