@@ -155,7 +155,7 @@ FAULTS = {
     "early": ({}, r"odd stopped after tick 2 without saying that the run was over: a line #end,REASON was wanted"),
     "leaves a daemon": ({}, r"odd left a process running when it ended \(\S+\): killed"),
     "flood": ({}, r"odd wrote \d+ bytes without the end of a line, and was stopped"),
-    "endless": ({"timeout_s": 3.0}, r"odd took longer than 3 s \(timeout_s sets the limit\), and was stopped"),
+    "endless": ({"timeout_s": 1.5}, r"odd took longer than 1\.5 s \(timeout_s sets the limit\), and was stopped"),
     "after the end": ({}, r"odd wrote '4,1,2\.8,0' as line 6, after the end of the run, and was stopped"),
     "broken csv": ({"trace": "csv"}, r"odd: trace\.csv, line 5: 4 values were wanted, as in the header, but 3 came"),
     "broken parquet": ({"trace": "parquet"}, r"odd: trace\.parquet is not a whole Parquet file"),
