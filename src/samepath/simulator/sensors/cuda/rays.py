@@ -2,8 +2,8 @@
 
 The map's pieces and the meshes stay on the card; a scan uploads where things are and its rays in one copy, and gets codes and
 distances back. What the codes mean is worked out as ever, by :class:`~samepath.simulator.sensors.rays.caster.RayCaster`. Of a
-LiDAR that wants nothing but points the card makes these, too, lost ones among them: most of a scan's time was that. Its numbers
-of chance are drawn here, from their streams.
+LiDAR that wants nothing but points the card makes these, too, lost ones among them: most of the processor's time was that. Its
+numbers of chance are drawn here, from their streams.
 
 The rays of one sensor do not fill a card. Several scans fly at the same time, each in a lane of its own: a stream, and memory
 for all that belongs to one scan.
