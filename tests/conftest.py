@@ -81,6 +81,8 @@ TIERS = {
     ),
     "cluster": ("cluster", "cli/test_cluster_verbs.py", "instrument/execution/test_ray.py"),
     "slow": (
+        "bench/test_causes_of_sources.py", "bench/test_scale.py", "core/test_supervisor.py",
+        "simulator/maps/test_map_digests.py", "simulator/traffic",
         "cli", "engines/test_carla.py", "engines/test_command.py", "engines/test_game_loop.py", "engines/test_reference.py",
         "engines/test_replays.py", "engines/test_samepath_sensing.py", "engines/test_subprocess.py", "instrument/conditions",
         "instrument/execution", "instrument/report", "instrument/test_bisect.py", "instrument/test_shrink.py",
