@@ -1,8 +1,10 @@
 """Nodes that are processes, and what happens to them: killed, frozen, added, drained; no byte changes, no frame is lost."""
 
+import hashlib
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +13,7 @@ pytest.importorskip("zmq")
 
 from samepath.cluster.settings import Timeouts
 from tests.support.clustering import Cluster, wait_for
-from tests.support.faults import Fault, FaultRunSettings, SceneSettings, run_with_faults, schedule
+from tests.support.faults import Fault, FaultRunSettings, SceneSettings, StreamRecord, run_with_faults, schedule
 from tests.support.scenes import RGB, Doors, listen, spawn, spawn_cars, stream_of, synchronous, transform
 from tests.support.serving import RawClient
 
@@ -46,6 +48,21 @@ def test_killed_frozen_and_added_nodes_change_no_byte():
     assert hurt.status.late_frames == hurt.status.dropped_frames == 0
     assert any("its process ended" in line or "its connection ended" in line for line in lines)
     assert any("was taken out" in line for line in lines), lines
+
+
+def test_a_frame_is_counted_as_heard_only_with_its_digest(monkeypatch):
+    record, counted = StreamRecord(), []
+
+    def digest(content, **sizes):
+        counted.append(len(record.frames))
+        return hashlib.blake2b(content, **sizes)
+
+    monkeypatch.setattr("tests.support.faults.hashlib", SimpleNamespace(blake2b=digest))
+    record.add(7, b"one")
+    record.add(8, b"two")
+    assert counted == [0, 1]  # who waits for the second frame and reads the digests then has both
+    assert record.frames == [7, 8]
+    assert len(record.digests) == 2
 
 
 def test_schedules_of_faults_repeat_and_differ_by_seed():

@@ -40,7 +40,11 @@ class StreamRecord:
 
     frames: list[int] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
-    total_bytes: int = 0
+
+    def add(self, frame: int, content: bytes) -> None:
+        """Note a message. Its number comes last: another thread waits for so many of them, and then reads the digests."""
+        self.digests.append(hashlib.blake2b(content, digest_size=16).digest())
+        self.frames.append(frame)
 
 
 class _Stream:
@@ -67,9 +71,7 @@ class _Stream:
                 break
             message = bytes(self._data[4 : 4 + size])
             del self._data[: 4 + size]
-            self.heard.frames.append(int.from_bytes(message[8:16], "little"))
-            self.heard.digests.append(hashlib.blake2b(message[_HEAD_BYTES:], digest_size=16).digest())
-            self.heard.total_bytes += size
+            self.heard.add(int.from_bytes(message[8:16], "little"), message[_HEAD_BYTES:])
         return bool(data)
 
 
