@@ -23,8 +23,7 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.instrument.conditions import cpu_load
 from samepath.instrument.conditions.applicable import why_not
 from samepath.instrument.conditions.cpu_load import busy_ratio
-from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
-from samepath.instrument.conditions.machine import MachineLoads
+from samepath.instrument.conditions.machine import GpuLoad, MachineLoads, usable_backends
 from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.sampler import read_core_times

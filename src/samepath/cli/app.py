@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 # Verbs about the same thing share a module.
 VERBS: Final = {
     "demo": ("view:demo", "See it in half a minute: one test, two worlds, why they part."),
-    "new": ("prepare:new", "Write a commented study to begin with."),
+    "new": ("study:new", "Write a commented study to begin with."),
     "studies": ("study:studies", "List the studies that come with samepath."),
-    "plan": ("prepare:plan", "Say how many repeats a question needs."),
+    "plan": ("study:plan", "Say how many repeats a question needs."),
     "study": ("study", "Run a study, analyse it and write its report."),
     "resume": ("study:resume", "Run what a study has left, then report."),
     "doctor": ("doctor", "Screen this host: memory, CPU, load, limits, GPU."),

@@ -212,7 +212,7 @@ def start(
     if view_token is not None and not view:
         raise InputError("--view-token: a page to be steered from was wanted, but none is served: give --view")
     from samepath.cluster.autoscale import read_scale
-    from samepath.cluster.placement.cores import read_core_sets
+    from samepath.cluster.placement.records import read_core_sets
     from samepath.cluster.running import STALL_S, ClusterPlan, cores
     from samepath.cluster.settings import MainSettings
     from samepath.simulator.carla.limits import ServerLimits
@@ -338,7 +338,7 @@ def node(
     """Draw for a main server until it says that it is over. Exit 0: told to go; 1: main server lost; 2: refused."""
     from samepath.cluster.link.keys import read_keys, read_public
     from samepath.cluster.node import NodeSettings, run_node
-    from samepath.cluster.placement.cores import read_cores
+    from samepath.cluster.placement.records import read_cores
     from samepath.cluster.running import MAIN_KEYS, NODE_KEYS
     from samepath.simulator.sensors.renderer import check_same_bytes
 

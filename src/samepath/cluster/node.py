@@ -28,7 +28,7 @@ from samepath.cluster.link.memory import hold_memory
 from samepath.cluster.link.neighbours import NeighbourFrame, Neighbours
 from samepath.cluster.link.node_link import NodeLink
 from samepath.cluster.link.wire import LinkError, LinkLostError, Received, TooLargeError
-from samepath.cluster.placement.cores import keep_to_cores
+from samepath.cluster.placement.records import keep_to_cores
 from samepath.cluster.replica import ANSWERED_HERE, Replica, map_sent, read_actor, read_settings
 from samepath.cluster.settings import link_limits
 from samepath.core.clock import SYSTEM_CLOCK

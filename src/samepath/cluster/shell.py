@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
 from samepath.cluster.assignment import Balance
-from samepath.cluster.direct import PATIENCE_S, TICKS_KEPT, DirectFrames, LateFrames, endpoint_of
+from samepath.cluster.direct import PATIENCE_S, TICKS_KEPT, DirectFrames, LateFrames, endpoint_of, owed_by, unpacked
 from samepath.cluster.identity import tick_digest
 from samepath.cluster.link.compression import PackedError, PackedPart
 from samepath.cluster.link.main_link import MainLink
@@ -39,7 +39,6 @@ from samepath.cluster.link.wire import (
 )
 from samepath.cluster.monitor.counters import Counters, Meter
 from samepath.cluster.replica import ReplicaFeed
-from samepath.cluster.unpacking import owed_by, unpacked
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
 from samepath.core.network import is_everywhere, is_loopback

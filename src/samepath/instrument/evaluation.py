@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.core.channels import read_limits
 from samepath.core.errors import InputError
-from samepath.core.limits import read_limits
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.instrument.analysis.assertions import check_applied
 from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samepath.cluster import messages as m
+from samepath.cluster.direct import unpacked
 from samepath.cluster.link import compression, wire
 from samepath.cluster.link.compression import (
     CODECS,
@@ -24,7 +25,6 @@ from samepath.cluster.link.compression import (
     packed,
 )
 from samepath.cluster.link.wire import LinkLimits, MalformedError, PacketKind, PartRef, Via
-from samepath.cluster.unpacking import unpacked
 from samepath.core.states import Pose
 from samepath.simulator.server.rendering import RenderRequest
 from tests.support.linking import linked, wait_until

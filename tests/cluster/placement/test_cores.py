@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from samepath.cluster.placement.cores import read_core_sets, read_cores
-from samepath.cluster.placement.records import NodeSpec, decode_start_line, encode_start_line
+from samepath.cluster.placement.records import NodeSpec, decode_start_line, encode_start_line, read_core_sets, read_cores
 from samepath.core.errors import InputError
 from tests.support.placed import SECRET
 
@@ -47,7 +46,7 @@ def test_nodes_take_sets_of_cores_in_turn_and_keep_them_on_their_way_to_the_proc
 def test_a_process_and_its_threads_stay_on_their_cores():
     script = (
         "import os, sys, threading\n"
-        "from samepath.cluster.placement.cores import keep_to_cores\n"
+        "from samepath.cluster.placement.records import keep_to_cores\n"
         f"keep_to_cores([{FIRST}])\n"
         "found = []\n"
         "thread = threading.Thread(target=lambda: found.append(os.sched_getaffinity(0)))\n"

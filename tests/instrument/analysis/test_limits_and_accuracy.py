@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from samepath.core.channels import QUANTITIES, parse_limit
 from samepath.core.errors import SamepathError
-from samepath.core.limits import QUANTITIES, parse_limit
 from samepath.core.verdicts import Verdict
 from samepath.instrument.evaluation import analyse
 from samepath.instrument.study.plan import make_plan

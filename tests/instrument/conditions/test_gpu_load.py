@@ -3,8 +3,8 @@
 import pytest
 
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions.gpu_load import BACKENDS as NAMES
-from samepath.instrument.conditions.gpu_load import GpuLoad, usable_backends
+from samepath.instrument.conditions.machine import BACKENDS as NAMES
+from samepath.instrument.conditions.machine import GpuLoad, usable_backends
 from samepath.instrument.conditions.worker import BACKENDS, UNIT_S, calibrated, first_kernel, unit_of
 from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter

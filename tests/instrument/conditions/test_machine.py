@@ -10,9 +10,8 @@ import pytest
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import StudyError
-from samepath.instrument.conditions import memory_load
-from samepath.instrument.conditions.machine import MachineLoads
-from samepath.instrument.conditions.memory_load import LEAST_BYTES, MemoryLoad, array_bytes, last_level_cache_bytes
+from samepath.instrument.conditions import machine
+from samepath.instrument.conditions.machine import LEAST_BYTES, MachineLoads, MemoryLoad, array_bytes, last_level_cache_bytes
 from samepath.instrument.conditions.worker_pool import SchedulingState
 from samepath.instrument.host.gpu import GpuMeter
 from samepath.instrument.host.probe import Probe
@@ -20,7 +19,7 @@ from samepath.instrument.host.probe import Probe
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(memory_load, "CALIBRATION_S", 0.2)
+    monkeypatch.setattr(machine, "CALIBRATION_S", 0.2)
 
 
 def no_gpu():
@@ -120,9 +119,9 @@ def test_arrays_are_larger_than_the_last_cache_and_leave_memory_free(tmp_path):
 
 SCRIPT = textwrap.dedent("""
     import json, sys, psutil
-    from samepath.instrument.conditions import memory_load
+    from samepath.instrument.conditions import machine
     from samepath.instrument.conditions.machine import MachineLoads
-    memory_load.CALIBRATION_S = 0.1
+    machine.CALIBRATION_S = 0.1
     with MachineLoads(settle_s=0.0) as loads:
         loads.hold({"cpu_load": 0.2, "memory_load": 0.1})
         print(json.dumps([one.pid for one in psutil.Process().children(recursive=True)]), flush=True)

@@ -9,7 +9,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from samepath.cli.prepare import new
+from samepath.cli.study import new
 from samepath.core.errors import SamepathError
 from samepath.instrument.execution.rehearsal import check_plan
 from samepath.instrument.study.levels import CONDITIONS

@@ -13,7 +13,7 @@ from samepath.core.errors import InputError
 from samepath.simulator.maps import load_map
 from samepath.simulator.sensors.auto import AutoRenderer
 from samepath.simulator.sensors.batch import render, render_on_card
-from samepath.simulator.sensors.cuda import dlpack
+from samepath.simulator.sensors.cuda import memory
 from samepath.simulator.sensors.cuda import renderer as cuda_renderer
 from samepath.simulator.sensors.cuda import worlds as card_worlds
 from samepath.simulator.sensors.cuda.card import CardDevice
@@ -141,7 +141,7 @@ def test_memory_stays_as_long_as_somebody_looks_into_it():
     del unread
     gc.collect()
     assert card._free > kept
-    assert dlpack._lent == {}
+    assert memory._lent == {}
 
 
 def test_only_a_card_leaves_pictures_on_a_card(worlds):

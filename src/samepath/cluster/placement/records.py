@@ -1,4 +1,4 @@
-"""What a node is started with, how it ended, and what every placement can do.
+"""What a node is started with, its cores among it, how it ended, and what every placement can do.
 
 A placement starts processes and starts them again; it never decides whether a node works. That is the main server's: it sees a
 node fail within milliseconds (:mod:`samepath.cluster.coordinator`) and asks for a restart, while Ray alone would take seconds
@@ -6,6 +6,8 @@ for a killed process and a minute for a frozen one.
 """
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal, Protocol
 
@@ -128,3 +130,42 @@ def decode_start_line(line: bytes) -> tuple[NodeSpec, NodeKeys, int | None]:
 def starts_again(code: int, earlier: int) -> bool:
     """Is a node that ended with this exit code (negative: signal) started again, after so many earlier restarts?"""
     return code not in (LEFT, REFUSED) and earlier < MOST_RESTARTS
+
+
+_CORE_MOST: Final = 4095
+
+
+def read_cores(text: str) -> tuple[int, ...]:
+    """The cores of ``0,2-3``, sorted; each must be one that this process may use.
+
+    Nodes of different size are what real clusters consist of; the balance learns how fast each is. A node that is kept to its
+    own cores also measures its drawing without what its neighbours do to it.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or max(len(first), len(last)) > 4:
+            raise InputError(f"--cores: numbers and ranges such as 0,2-3 were wanted, but {text[:80]!r} came")
+        begin, end = int(first), int(last or first)
+        if not begin <= end <= _CORE_MOST:
+            raise InputError(f"--cores: a range from a lower to a higher core was wanted, but {part.strip()!r} came")
+        found.update(range(begin, end + 1))
+    missing = sorted(found - os.sched_getaffinity(0))
+    if missing:
+        there = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+        raise InputError(f"--cores: this process may use the cores {there}, but {missing[0]} was wanted as well")
+    return tuple(sorted(found))
+
+
+def read_core_sets(text: str) -> tuple[tuple[int, ...], ...]:
+    """The cores of each node in turn: ``0;1;2-3``."""
+    return tuple(read_cores(part) for part in text.split(";")) if text else ()
+
+
+def keep_to_cores(cores: Sequence[int]) -> None:
+    """Keep this process, and the threads it will start, on these cores."""
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        names = ", ".join(map(str, cores))
+        raise InputError(f"--cores: the cores {names} cannot be used here ({error.strerror or error})") from error

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from samepath.core.channels import ChannelLimit
 from samepath.core.errors import InputError
-from samepath.core.limits import ChannelLimit
 from samepath.core.units import format_length
 from samepath.instrument.analysis.assertions import CellAssertions, assess
 from samepath.instrument.analysis.conditions import ConditionCheck, PaceFinder, ProcessPosition, RunPace, read_host

@@ -17,8 +17,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from samepath.core.channels import ANGLES, POSITION, VELOCITY
-from samepath.core.limits import QUANTITIES, SPEED, ChannelLimit
+from samepath.core.channels import ANGLES, POSITION, QUANTITIES, SPEED, VELOCITY, ChannelLimit
 from samepath.core.units import format_length
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.sensors import SensorAnalysis

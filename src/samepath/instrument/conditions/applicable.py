@@ -12,8 +12,7 @@ from typing import Final
 
 from samepath.core.errors import StudyError
 from samepath.instrument.conditions import cpu_load, process
-from samepath.instrument.conditions.gpu_load import usable_backends
-from samepath.instrument.conditions.memory_load import array_bytes, read_room_bytes, worker_count
+from samepath.instrument.conditions.machine import array_bytes, read_room_bytes, usable_backends, worker_count
 from samepath.instrument.host.facts import read_cpu, read_limits
 from samepath.instrument.host.gpu import NONE_FOUND, GpuMeter, read_gpus
 from samepath.instrument.host.probe import Probe, Unknown

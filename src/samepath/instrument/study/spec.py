@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 
+from samepath.core.channels import read_limits
 from samepath.core.errors import InputError, SamepathError, unknown
-from samepath.core.limits import read_limits
 from samepath.core.units import parse_duration_s, parse_tolerance_m
 from samepath.core.verdicts import Verdict
 from samepath.instrument.study.levels import CONDITIONS, PROCESS_CONDITIONS, START_CONDITIONS, read_level

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samepath.core.errors import InputError
-from samepath.simulator.sensors.cuda.dlpack import CardArray
+from samepath.simulator.sensors.cuda.memory import CardArray
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, Renderer, RenderScene, WorldsRenderer, create_renderer
 
 SceneCamera = tuple[RenderScene, Camera]

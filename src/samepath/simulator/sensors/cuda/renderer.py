@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from samepath.core.errors import InputError
 from samepath.simulator.sensors.cuda.card import CardDevice, Pending
-from samepath.simulator.sensors.cuda.dlpack import CardArray
 from samepath.simulator.sensors.cuda.driver import CudaDriver
-from samepath.simulator.sensors.cuda.memory import CardPictures
+from samepath.simulator.sensors.cuda.memory import CardArray, CardPictures
 from samepath.simulator.sensors.raster.arrays import I64, ROW_MASK, CameraArrays, FrameBatch, Outputs, layout_of
 from samepath.simulator.sensors.raster.prepare import PreparedScene, ScenePreparer, camera_arrays_of
 from samepath.simulator.sensors.renderer import Camera, CameraFrame, RenderScene, WorldCameras

@@ -14,10 +14,10 @@ OURS: Final = "samepath_"
 @cache
 def methods() -> Mapping[str, Method]:
     """Every method of the protocol by name, in the order of the families."""
-    from samepath.simulator.server.methods import absent, actors, batch, connection, parts, radio, recorder, scenery, vehicles
+    from samepath.simulator.server.methods import absent, actors, batch, connection, parts, recorder, scenery, vehicles
 
     found: dict[str, Method] = {}
-    for family in (connection, actors, parts, vehicles, scenery, radio, batch, recorder, absent):
+    for family in (connection, actors, parts, vehicles, scenery, batch, recorder, absent):
         for method in family.TABLE:
             if method.name in found:
                 raise ValueError(f"method {method.name} is there twice")

@@ -1,4 +1,4 @@
-"""Actors: the library they come from, spawning, destroying, moving, pushing."""
+"""Actors: the library they come from, spawning, destroying, moving, pushing; and the messages that radio sensors send."""
 
 from functools import cache
 from typing import Final
@@ -12,8 +12,9 @@ from samepath.simulator.physics.frames import axes_of, forward_of, quaternion_of
 from samepath.simulator.server.actors import ActorEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
+from samepath.simulator.server.radio import CustomRadioSensor
 from samepath.simulator.server.rpc import Sender
-from samepath.simulator.server.sensors import sensor_models
+from samepath.simulator.server.sensors import SensorEntry, sensor_models
 from samepath.simulator.server.ticking import destroy, let_die, spawn
 
 TABLE: Final = Table()
@@ -293,3 +294,12 @@ def set_actor_dead(episode: Episode, actor_id: int) -> None:
 @TABLE.void(u32, flag, idle="the client's own traffic manager drives")
 def set_actor_autopilot(episode: Episode, actor_id: int, on: bool) -> None:
     episode.actors.get(actor_id, VehicleEntry, "a vehicle")
+
+
+@TABLE.void(u32, text)
+def send(episode: Episode, actor_id: int, message: str) -> None:
+    """Send a text from a ``sensor.other.v2x_custom`` in the next tick."""
+    entry = episode.actors.get(actor_id, SensorEntry, "a sensor")
+    if not isinstance(entry.model, CustomRadioSensor):
+        raise CallError(f"actor {actor_id} is a {entry.type_id}: only sensor.other.v2x_custom sends messages")
+    entry.model.send(message)
