@@ -2,12 +2,14 @@
 
 A process ticks, this one watches: no tick for ``HUNG_S`` is a hang; that process is ended, and a new one goes on with what is
 left. After a tick that took longer than ``WOKEN_S`` the server had to wake the traffic manager. SAMEPATH_BENCH_DEADLOCK_TICKS
-says how many ticks, SAMEPATH_BENCH_DEADLOCK_VEHICLES (such as ``0,10``) with how many vehicles on autopilot. A million of them
-with a hundred vehicles take hours. SAMEPATH_BENCH_DEADLOCK_SHARES cuts the ticks of each number of vehicles into so many parts,
-and SAMEPATH_BENCH_DEADLOCK_JOBS of all parts run beside each other, each with a client and a server of its own.
-SAMEPATH_BENCH_DEADLOCK_KEEP names a folder where every minute is written how far each part is. Who stops this (SIGTERM) has the
-result of what was made so far, beside how much was wanted; who starts it again with the same code goes on there, with new
-clients and servers; the results say how many ticks were made in one go (``ticks_in_one_go``).
+says how many ticks, SAMEPATH_BENCH_DEADLOCK_VEHICLES (such as ``0,10``) with how many vehicles on autopilot. The traffic
+manager takes out vehicles that have stood for long: others are spawned in their place, or a hundred vehicles would be twenty
+after some hours of driving. A million ticks with a hundred vehicles take hours. SAMEPATH_BENCH_DEADLOCK_SHARES cuts the ticks
+of each number of vehicles into so many parts, and SAMEPATH_BENCH_DEADLOCK_JOBS of all parts run beside each other, each with a
+client and a server of its own. SAMEPATH_BENCH_DEADLOCK_KEEP names a folder where every minute is written how far each part is.
+Who stops this (SIGTERM) has the result of what was made so far, beside how much was wanted; who starts it again with the same
+code goes on there, with new clients and servers; the results say how many ticks were made in one go (``ticks_in_one_go``). A
+client that ends by itself, as CARLA's can when a vehicle vanishes, is no hang, and is counted apart (``ticks_until_abort``).
 """
 
 import importlib.util
@@ -39,26 +41,41 @@ JOBS = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_JOBS", "1"))
 HUNG_S = 30.0
 WOKEN_S = 2.0
 LOOK_S = 0.25
+COUNT_TICKS = 200  # so often a client looks whether all its vehicles are there
+MADE, WOKEN, RESPAWNED, LEAST = range(4)  # what a client writes down
 TOLD_EVERY_S = 60.0
 _ended = threading.Event()  # somebody wants this to end: servers and clients, too
 
 
 @dataclass(frozen=True)
 class Soak:
-    """How far it is with so many vehicles: ticks of each session in order, of which some ended in a hang."""
+    """How far it is with so many vehicles: ticks of each session in order, of which some ended in a hang or by themselves.
+
+    ``respawned`` vehicles took the place of others; ``fewest`` were there when a client looked.
+    """
 
     sessions: list[int] = field(default_factory=list)
     ticks_until_hang: list[int] = field(default_factory=list)
+    ticks_until_abort: list[int] = field(default_factory=list)
     woken: int = 0
+    respawned: int = 0
+    fewest: int | None = None
     busy_s: float = 0.0
 
     @property
     def ticks(self) -> int:
         return sum(self.sessions)
 
-    def after(self, ticks: int, woken: int, busy_s: float) -> "Soak":
+    def after(self, made: Sequence[int], busy_s: float) -> "Soak":
         """With one session more."""
-        return replace(self, sessions=[*self.sessions, ticks], woken=self.woken + woken, busy_s=self.busy_s + busy_s)
+        return replace(
+            self,
+            sessions=[*self.sessions, made[MADE]],
+            woken=self.woken + made[WOKEN],
+            respawned=self.respawned + made[RESPAWNED],
+            fewest=made[LEAST] if self.fewest is None else min(self.fewest, made[LEAST]),
+            busy_s=self.busy_s + busy_s,
+        )
 
     def figures(self) -> dict[str, object]:
         return {
@@ -67,6 +84,9 @@ class Soak:
             "ticks_per_s": self.ticks / max(self.busy_s, 1e-9),
             "woken": self.woken,
             "ticks_until_hang": self.ticks_until_hang,
+            "ticks_until_abort": self.ticks_until_abort,
+            "respawned": self.respawned,
+            "fewest_vehicles": self.fewest,
             "ticks_in_one_go": max(self.sessions, default=0),
             "sessions": self.sessions,
             "beside_each_other": JOBS,
@@ -78,7 +98,10 @@ def together(parts: Sequence[Soak]) -> Soak:
     return Soak(
         [ticks for part in parts for ticks in part.sessions],
         [ticks for part in parts for ticks in part.ticks_until_hang],
+        [ticks for part in parts for ticks in part.ticks_until_abort],
         sum(part.woken for part in parts),
+        sum(part.respawned for part in parts),
+        min((part.fewest for part in parts if part.fewest is not None), default=None),
         sum(part.busy_s for part in parts),
     )
 
@@ -150,9 +173,6 @@ def _soak(part: Part) -> Soak:
     while done.ticks < part.ticks and not _ended.is_set():
         with serving("town", apart=False) as port:
             done = _watch(port, part, done, tell)
-        if done.ticks < part.ticks and not _ended.is_set():
-            done = replace(done, ticks_until_hang=[*done.ticks_until_hang, done.sessions[-1]])
-            print(f"{part}: hung after {done.sessions[-1]:,} ticks", flush=True)
         if done.sessions:
             tell(done)
     return done
@@ -162,28 +182,30 @@ def _watch(port: int, part: Part, before: Soak, tell: Callable[[Soak], None]) ->
     """Let a process tick until all is done, or it hangs; gives what was there before with this session."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ticks"
-        np.zeros(2, np.int64).tofile(path)
+        np.array([0, 0, 0, part.vehicles]).tofile(path)
         made = np.memmap(path, np.int64, "r")
         words = [str(port), str(part.vehicles), str(part.ticks - before.ticks), str(path), str(os.getpid())]
         command = [sys.executable, "-m", "bench.deadlock", *words]
         process = subprocess.Popen(command, env={**os.environ, "CARLA_CACHE_DIR": folder}, stderr=subprocess.DEVNULL)
-        last, last_s, first, first_s = 0, SYSTEM_CLOCK.monotonic_s(), 0, 0.0
-        told_s = last_s
+        last = first = 0
+        last_s = first_s = told_s = SYSTEM_CLOCK.monotonic_s()
+        hung = False
 
         def now() -> Soak:
             # The ticks before the first look are taken to have been as quick as the others.
-            return before.after(last, int(made[1]), (last_s - first_s) * last / max(last - first, 1))
+            return before.after([last, *map(int, made[1:])], (last_s - first_s) * last / max(last - first, 1))
 
         try:
             while process.poll() is None and not _ended.is_set():
                 SYSTEM_CLOCK.sleep_s(LOOK_S)
-                ticks, look_s = int(made[0]), SYSTEM_CLOCK.monotonic_s()
+                ticks, look_s = int(made[MADE]), SYSTEM_CLOCK.monotonic_s()
                 if ticks != last:
                     if not last:
                         first, first_s = ticks, look_s
                     last, last_s = ticks, look_s
                 # Before the first tick it may still be building the traffic manager's map.
                 elif look_s - last_s > HUNG_S * (1 if last else 10):
+                    hung = True
                     break
                 if look_s - told_s > TOLD_EVERY_S and last > first:
                     tell(now())
@@ -191,12 +213,19 @@ def _watch(port: int, part: Part, before: Soak, tell: Callable[[Soak], None]) ->
         finally:
             process.kill()
             process.wait()
-        last = int(made[0])
+        last = int(made[MADE])
         if _ended.is_set() and not last:
             return before
         if process.returncode > 0 or not last:
             raise SystemExit(f"the client ended with {process.returncode} after {last} ticks")
-        return now()
+        done = now()
+        if hung:
+            print(f"{part}: hung after {last:,} ticks", flush=True)
+            return replace(done, ticks_until_hang=[*done.ticks_until_hang, last])
+        if process.returncode < 0 and not _ended.is_set():
+            print(f"{part}: the client ended with {process.returncode} after {last:,} ticks", flush=True)
+            return replace(done, ticks_until_abort=[*done.ticks_until_abort, last])
+        return done
 
 
 def tick(port: int, vehicles: int, ticks: int, path: str, watcher: int) -> None:
@@ -218,13 +247,29 @@ def tick(port: int, vehicles: int, ticks: int, path: str, watcher: int) -> None:
     manager.set_random_device_seed(1)
     manager.set_synchronous_mode(True)
     blueprint = world.get_blueprint_library().find("vehicle.tesla.model3")
-    for place in world.get_map().get_spawn_points()[:vehicles]:
-        world.spawn_actor(blueprint, place).set_autopilot(True, manager_port)
+    places = world.get_map().get_spawn_points()
+    ids: list[int] = []
+    tried = 0
     for number in range(1, ticks + 1):
+        if number % COUNT_TICKS == 1:
+            seen = world.get_snapshot()
+            ids = [actor_id for actor_id in ids if seen.find(actor_id) is not None]
+            if number > 1:
+                made[LEAST] = min(int(made[LEAST]), len(ids))
+            # Where somebody stands nobody is spawned; what is not made up for now is tried again at the next look.
+            for place in (places[(tried + k) % len(places)] for k in range(len(places))):
+                if len(ids) >= vehicles:
+                    break
+                tried += 1
+                vehicle = world.try_spawn_actor(blueprint, place)
+                if vehicle is not None:
+                    vehicle.set_autopilot(True, manager_port)
+                    ids.append(vehicle.id)
+                    made[RESPAWNED] += number > 1
         start_s = SYSTEM_CLOCK.monotonic_s()
         world.tick()
-        made[0] = number
-        made[1] += SYSTEM_CLOCK.monotonic_s() - start_s > WOKEN_S
+        made[MADE] = number
+        made[WOKEN] += SYSTEM_CLOCK.monotonic_s() - start_s > WOKEN_S
     # Ending in good order is not what is measured, and a traffic manager may take its time about it.
     os._exit(0)
 

@@ -34,7 +34,8 @@ def main(_: list[str] | None = None) -> bool:
 
 def pages() -> list[Path]:
     """The pages that have a place for a table."""
-    return [page for page in sorted(DOCS.rglob("*.md")) if _PLACE.search(page.read_text("utf-8"))]
+    candidates = [*sorted(DOCS.rglob("*.md")), RESULTS / "README.md"]
+    return [page for page in candidates if _PLACE.search(page.read_text("utf-8"))]
 
 
 def places(page: Path) -> dict[str, str]:
@@ -532,13 +533,17 @@ def deadlock() -> str:
     """Ticks with a synchronous traffic manager of CARLA's client."""
     rows: Rows = []
     for vehicles, found in _figures("deadlock").items():
-        # Results of before had one session, unless it hung.
-        longest = found.get("ticks_in_one_go", found["ticks"])
         hung = ", ".join(f"{ticks:,}" for ticks in found["ticks_until_hang"]) or "never"
-        wanted = found.get("ticks_wanted", found["ticks"])
+        wanted = found["ticks_wanted"]
         made = f"{found['ticks']:,}" + (f" of {wanted:,} wanted" if found["ticks"] < wanted else "")
-        rows.append((vehicles, made, f"{longest:,}", hung, str(found["woken"]), _number(found["ticks_per_s"])))
-    head = ("vehicles on autopilot", "ticks", "of these in one go", "hung after", "woken", "ticks a second")
+        respawned = f"{found['respawned']}; at least {found['fewest_vehicles']} were there"
+        aborted = ", ".join(f"{ticks:,}" for ticks in found["ticks_until_abort"]) or "never"
+        rate = _number(found["ticks_per_s"])
+        rows.append((vehicles, made, f"{found['ticks_in_one_go']:,}", hung, str(found["woken"]), aborted, respawned, rate))
+    head = (
+        "vehicles on autopilot", "ticks", "of these in one go", "hung after", "woken", "the client aborted after",
+        "vehicles put in for others", "ticks a second",
+    )  # fmt: skip
     return _markdown(head, rows, _made("deadlock"))
 
 
@@ -745,6 +750,19 @@ def perception() -> str:
     return _markdown(head, rows, _made("perception"))
 
 
+def origins() -> str:
+    """Every kept result: where it comes from, and with which command it is made."""
+    rows: Rows = []
+    for path in sorted(RESULTS.glob("*.json")):
+        found = _result(path.stem)
+        where, cpu, code = found["provenance"], found["provenance"]["cpu"], found["code"]
+        by = f"{cpu['model']}, {cpu['cores_usable']} of {cpu['cores_logical']} cores"
+        is_clean = "clean" if code["clean"] else "with changes"
+        command = f"`{' '.join(where['command'])}`"
+        rows.append((f"`{path.stem}`", where["date_utc"][:10], code["commit"][:9], is_clean, by, command))
+    return _markdown(("result", "day", "commit", "tree", "machine", "command"), rows, f"{len(rows)} results")
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     writer.__name__: writer
     for writer in (
@@ -781,6 +799,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         pythons,
         sizes,
         licences,
+        origins,
     )
 }
 
