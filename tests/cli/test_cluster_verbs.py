@@ -84,10 +84,11 @@ def test_who_opens_a_port_to_others_is_told_what_that_means():
 
 
 class Cluster:
-    """A cluster of plain processes that was started by the command line."""
+    """A cluster of plain processes that was started by the command line; ``first`` is run in its process before."""
 
-    def __init__(self, folder, *words, verb=("start", "--placement", "processes", "--page-port", "0")):
-        command = [sys.executable, "-m", "samepath", "cluster", *verb]
+    def __init__(self, folder, *words, verb=("start", "--placement", "processes", "--page-port", "0"), first=""):
+        script = f"{first}; from samepath.cli.app import main; main()"
+        command = [sys.executable, *(("-c", script) if first else ("-m", "samepath")), "cluster", *verb]
         self.folder = folder
         with (folder / "log").open("w") as log:
             self.process = subprocess.Popen([*command, *words], cwd=folder, stderr=log, stdout=subprocess.DEVNULL)
@@ -217,7 +218,9 @@ def test_a_killed_main_server_leaves_no_node_and_its_world_goes_on(tmp_path):
 
 
 def test_a_second_signal_ends_a_cluster_that_waits_for_frozen_nodes_and_leaves_none(tmp_path):
-    stopped = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0")
+    # Frozen nodes are killed after two seconds, and then the first signal would do: here the second one comes before that.
+    patient = "from samepath.cluster.placement import records; records.GRACE_S = 600.0"
+    stopped = Cluster(tmp_path, "--nodes", "2", "--port", "0", "--link-port", "0", first=patient)
     try:
         stopped.wait(lambda: len(children(stopped.process.pid)) == 2 and stopped.frame() > 0, "two processes and a tick")
         pids = children(stopped.process.pid)

@@ -91,6 +91,8 @@ def test_nodes_that_come_and_go_by_load_change_no_byte(alone, nodes, rule, chang
     try:
         assert scenario(scaled.doors, ticks=TICKS, before_tick=scaled.let_it_look) == alone
         assert scaled.changes() == changes, scaled.lines
+        # Who was let go is listed until its connection has ended, and its process may have ended before.
+        wait_for(lambda: {node.name for node in scaled.main.status().nodes} == set(scaled.main.expected_nodes()), scaled.lines)
         status = scaled.main.look()
         assert status.dropped_frames == status.desynchronised == 0
         assert not any("was taken out" in line for line in scaled.lines)

@@ -197,9 +197,9 @@ def test_a_program_that_is_not_there_is_refused_before_the_study_begins(tmp_path
 @pytest.mark.parametrize(
     ("kind", "at", "request_type", "words"),
     [
-        ("hang", 6, "Step", r"gave no answer during the run within 1 s: does it hang\? timeout_s sets the limit$"),
-        ("hang", 12, "SensorRequest", r"gave no answer during the run within 1 s"),
-        ("hang", 2, "Hello", r"gave no answer before the run within 1 s"),
+        ("hang", 6, "Step", r"gave no answer during the run within 5 s: does it hang\? timeout_s sets the limit$"),
+        ("hang", 12, "SensorRequest", r"gave no answer during the run within 5 s"),
+        ("hang", 2, "Hello", r"gave no answer before the run within 5 s"),
         ("drop", 12, "SensorRequest", r"is gone during the run: The simulator ended the connection\.$"),
         ("garbage", 12, "SensorRequest", r"failed during the run: \w+Error"),
         ("nonsense", 12, "SensorRequest", r"^BeamNG\.tech sent .* was wanted$"),
@@ -208,7 +208,7 @@ def test_a_program_that_is_not_there_is_refused_before_the_study_begins(tmp_path
 )
 def test_a_program_that_misbehaves_ends_the_run_with_the_reason(kind, at, request_type, words):
     with listening(BeamNGPeer(fault=Fault(kind, at, request_type))) as peer, pytest.raises(SimulatorError, match=words) as told:
-        go(peer, {"timeout_s": 1.0 if kind == "hang" else 20.0})
+        go(peer, {"timeout_s": 5.0 if kind == "hang" else 20.0})
     assert "\n" not in str(told.value)
 
 
@@ -257,13 +257,14 @@ def test_a_program_in_its_home_is_started_for_a_run_and_ended_with_it(home):
     ("body", "words"),
     [
         ("sys.exit('no licence')", r"^BeamNG\.tech ended before it listened.*no licence$"),
-        ("time.sleep(3600)", r"^BeamNG\.tech does not listen at .* after 2 s"),
+        ("time.sleep(3600)", r"^BeamNG\.tech does not listen at .* after 5 s"),
         (stand_in("crash:Teleport"), r"^BeamNG\.tech is gone before the run: it .*exit code 3.*Lua stack overflow$"),
-        (stand_in("hang:Teleport"), r"^BeamNG\.tech gave no answer before the run within 4 s, and was stopped"),
+        (stand_in("hang:Teleport"), r"^BeamNG\.tech gave no answer before the run within 10 s, and was stopped"),
     ],
 )
 def test_a_started_program_that_fails_is_told_of_and_nothing_of_it_is_left(home, body, words):
-    settings = {**home(body), "timeout_s": 4.0 if "no answer" in words else 2.0 if "after 2" in words else 20.0}
+    # The program has to start within these limits, too, and to say who it is, on a busy machine.
+    settings = {**home(body), "timeout_s": 10.0 if "no answer" in words else 5.0 if "after 5" in words else 20.0}
     with pytest.raises(SimulatorError, match=words):
         run_request(BeamNG(), RunRequest("table1-test2", 0, settings=settings))
 

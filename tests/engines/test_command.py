@@ -147,20 +147,22 @@ def odd_folder(tmp_path, monkeypatch):
     tempfile.tempdir = None
 
 
+# Repeats without a fault are held to the same limits, and a busy machine may not run them for seconds.
 FAULTS = {
-    "hang": ({"silence_s": 3.0}, r"odd wrote nothing for 3 s, and was stopped"),
+    "hang": ({"silence_s": 6.0}, r"odd wrote nothing for 6 s, and was stopped"),
+    "hang to the limit": ({"timeout_s": 6.0}, r"odd took longer than 6 s \(timeout_s sets the limit\), and was stopped"),
     "crash": ({}, r"odd was ended by signal 11 \(SIGSEGV\); its last words: about to go"),
     "exit code": ({}, r"odd ended by itself with exit code 1; its last words: engine on fire"),
     "garbage": ({}, r"odd wrote '\?.+garbage' as line 5: text in UTF-8 was wanted, and was stopped"),
     "early": ({}, r"odd stopped after tick 2 without saying that the run was over: a line #end,REASON was wanted"),
     "leaves a daemon": ({}, r"odd left a process running when it ended \(\S+\): killed"),
     "flood": ({}, r"odd wrote \d+ bytes without the end of a line, and was stopped"),
-    "endless": ({"timeout_s": 1.5}, r"odd took longer than 1\.5 s \(timeout_s sets the limit\), and was stopped"),
+    "endless": ({"timeout_s": 5.0}, r"odd took longer than 5 s \(timeout_s sets the limit\), and was stopped"),
     "after the end": ({}, r"odd wrote '4,1,2\.8,0' as line 6, after the end of the run, and was stopped"),
     "broken csv": ({"trace": "csv"}, r"odd: trace\.csv, line 5: 4 values were wanted, as in the header, but 3 came"),
     "broken parquet": ({"trace": "parquet"}, r"odd: trace\.parquet is not a whole Parquet file"),
     "no file": ({"trace": "csv"}, r"odd: no file trace\.csv was written"),
-    "hang for the watchdog": ({}, r"took longer than 10 s and was stopped; execution\.watchdog sets the limit"),
+    "hang for the watchdog": ({}, r"took longer than 15 s and was stopped; execution\.watchdog sets the limit"),
 }
 
 
@@ -178,7 +180,7 @@ def test_a_fault_is_told_the_study_goes_on_and_nothing_is_left(odd_folder):
     cells = [{"simulator": "command", "scenario": "s", "name": name} for name in faults]
     for cell, (name, (settings, _)) in zip(cells, faults.items(), strict=True):
         cell["settings"] = odd(name, odd_folder, **settings)
-    text = {"name": "faults", "design": {"cells": cells, "repeats": 3}, "execution": {"watchdog": "10 s", "order": "listed"}}
+    text = {"name": "faults", "design": {"cells": cells, "repeats": 3}, "execution": {"watchdog": "15 s", "order": "listed"}}
     plan = make_plan(yaml.safe_dump(text), "faults")
     check_plan(plan)
     result = run_plan(plan, odd_folder / "out")

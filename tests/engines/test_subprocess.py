@@ -41,6 +41,7 @@ def detach():
             time.sleep(3600)
 plain = child(lambda: time.sleep(3600))
 zombie = child(lambda: None)
+os.waitid(os.P_PID, zombie, os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
 middle = child(detach)
 os.waitpid(middle, 0)
 detached = os.read(numbers, 64).decode()
@@ -102,6 +103,7 @@ def test_who_forks_and_ends_all_the_time_is_caught(tmp_path):
                 file.write(f"{os.getpid()} {n}")
     """
     beat = tmp_path / "beat"
+    beat.touch()  # they may all be gone before the first of them has written anything
     with EngineProcess("hydra", python(text, beat)) as process:
         assert process.line(SOON_S) == b"up"
         with pytest.raises(SimulatorError, match=r"^hydra left .+ running when it ended \(.+\): killed$"):
@@ -112,7 +114,15 @@ def test_who_forks_and_ends_all_the_time_is_caught(tmp_path):
 
 
 def test_a_zombie_alone_is_nobodys_trouble():
-    text = "import os, sys\npid = os.fork()\nif pid == 0: os._exit(0)\nprint(pid, flush=True)\nsys.stdin.read()"
+    text = """
+        import os, sys
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
+        print(pid, flush=True)
+        sys.stdin.read()
+    """
     with EngineProcess("careless", python(text)) as process:
         zombie = int(process.line(SOON_S))
         process.end_of_input()

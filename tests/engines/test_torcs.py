@@ -128,7 +128,7 @@ STILL = (0.0,) * 14
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("time.sleep(3600)", r"^TORCS wrote nothing for 1 s, and was stopped"),
+        ("time.sleep(3600)", r"^TORCS wrote nothing for 5 s, and was stopped"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", r"^TORCS was ended by signal 11|^TORCS ended .*signal 11"),
         ("print('Bad Car category', flush=True); time.sleep(9)", r"^TORCS wrote b'Bad Car category' where"),
         ("sys.stderr.write('samepath: out of road\\n'); sys.exit(3)", r"exit code 3; its last words: samepath: out of road$"),

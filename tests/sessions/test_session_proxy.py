@@ -262,12 +262,13 @@ def test_garbage_costs_its_sender_the_connection_and_nobody_else(server, tmp_pat
 
 
 def test_a_server_that_is_not_there_is_said_in_one_line(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken:  # so that no other process gets this port meanwhile; it does not listen
+        taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    with proxied(port, tmp_path / "s") as proxy:
-        with RawRpc("127.0.0.1", proxy.port) as client:
-            assert client.is_closed()
-        assert any(f"127.0.0.1:{port} cannot be reached" in line for line in proxy.lines)
+        with proxied(port, tmp_path / "s") as proxy:
+            with RawRpc("127.0.0.1", proxy.port) as client:
+                assert client.is_closed()
+            assert any(f"127.0.0.1:{port} cannot be reached" in line for line in proxy.lines)
 
 
 def test_a_name_that_cannot_be_one_is_said_in_one_line(tmp_path):

@@ -64,8 +64,8 @@ WRONG = {
     "two_clients": ("several clients without an order", None, "2 clients of 2 processes call the server"),
     "traffic_manager": ("unsynchronised traffic manager (traffic_manager.py:6)", None, "never calls set_synchronous_mode"),
 }
-# Threads and processes that race may end alike once, or twice.
-BY_LUCK = ("asynchronous", "two_clients", "traffic_manager")
+# Threads and processes that race may end alike once, or twice; and of the 720 orders of six names two may be the same.
+BY_LUCK = ("asynchronous", "two_clients", "traffic_manager", "set_order")
 
 
 @pytest.fixture
@@ -240,8 +240,9 @@ time.sleep(600)
 
 
 def test_a_script_that_does_not_end_is_stopped_and_said_so():
-    with pytest.raises(InputError, match="did not end within 8 s and was stopped"):
-        twice([sys.executable, "-c", HANGS], port=0, timeout_s=8.0)
+    # Long enough to import CARLA's client on a busy machine: one that has not called anybody by then is told something else.
+    with pytest.raises(InputError, match="did not end within 20 s and was stopped"):
+        twice([sys.executable, "-c", HANGS], port=0, timeout_s=20.0)
 
 
 def test_a_program_that_cannot_be_watched_is_judged_by_its_calls():

@@ -59,13 +59,13 @@ class HostedCluster:
 
     def start_main(self, verb: str, *options: str) -> None:
         """Start the main server, or let it go on (``resume``)."""
-        address = self.hosts.main.address
+        address, seen = self.hosts.main.address, len(self.lines)
         where = ["--run", str(self.folder / "run")]
         if verb == "start":
             where += ["--host", address, "--link-host", address, "--link-port", str(LINK_PORT), "--page-port", "8200"]
             where += ["--keys", str(self.folder / "keys"), "--data", str(self.folder / "data")]
         self._start(self.hosts.main, "cluster", verb, *options, *where)
-        self.wait_for("nodes join at tcp://" + re.escape(address), since=len(self.lines) if verb != "start" else 0)
+        self.wait_for("nodes join at tcp://" + re.escape(address), since=seen)
 
     def add(self, host: Host, *options: str) -> None:
         """Start the node of a host."""

@@ -29,13 +29,14 @@ def ended():
     pid = os.fork()
     if pid == 0:
         os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
     return pid
 
 
 def family(fault):
     """Start what a fault is to leave behind; return the numbers of all, the supervisor's among them."""
     pids = [os.getpid(), os.getppid()]
-    if fault in ("hang", "hang for the watchdog", "garbage", "flood"):
+    if fault in ("hang", "hang to the limit", "hang for the watchdog", "garbage", "flood"):
         pids.append(started(detached=False))
     if fault in ("hang", "hang for the watchdog", "leaves a daemon", "crash"):
         pids.append(started(detached=True))

@@ -226,7 +226,7 @@ def sensors(port):
         )
     last = gnss[-1]
     wanted = road_map.transform_to_geolocation(last.transform.location)
-    hits = []
+    hits = [queues["collision"].get(timeout=60)]  # over a stream of its own, so perhaps after the last tick
     while not queues["collision"].empty():
         hits.append(queues["collision"].get())
     seen = queues["obstacle"].get(timeout=60)
@@ -240,7 +240,8 @@ def sensors(port):
         side = vehicle.get_transform().transform(carla.Location(x=0.5 * (item + 1)))
         vehicle.set_location(carla.Location(side.x, side.y, side.z + 0.1))
         ticks(world, 2)
-    crossed = queues["lane_invasion"].qsize()
+    queues["lane_invasion"].get(timeout=60)  # seen by another thread of the client
+    crossed = 1 + queues["lane_invasion"].qsize()
     for sensor in listening:
         sensor.stop()
         sensor.destroy()

@@ -31,11 +31,16 @@ def passed_on(pair, writer, reader, frames):
     for number in frames:
         pair.nodes[writer].send(b"%d" % number, [noise(number)])
     left = len(frames)
-    while left:
+
+    def pass_on():
+        nonlocal left
         for event in pair.main.poll(1.0, in_place=True):
             if isinstance(event, Received | ReceivedInPlace):
                 pair.main.send(pair.peers[reader], event.message, (b"head", *event.bulk))
                 left -= 1
+        return not left
+
+    wait_until(pass_on)
 
 
 def test_a_frame_goes_from_node_to_node_and_main_never_copies_it():
@@ -114,19 +119,19 @@ def test_what_a_node_wrote_before_it_was_killed_is_read_by_the_other_and_its_mem
                 main.send(writer, b"%d" % number, [noise(number)])  # it sends everything back
             came = []
 
-            def look(until):
-                while len(came) < until:
-                    for event in main.poll(1.0, in_place=True):
-                        if isinstance(event, ReceivedInPlace):
-                            came.append(event.message)
-                            main.send(reader.identity, event.message, event.bulk)
-                            pair.at_nodes[0].extend(reader.poll(0.0))
+            def look():
+                for event in main.poll(1.0, in_place=True):
+                    if isinstance(event, ReceivedInPlace):
+                        came.append(event.message)
+                        main.send(reader.identity, event.message, event.bulk)
+                        pair.at_nodes[0].extend(reader.poll(0.0))
+                return len(came)
 
-            look(3)
+            wait_until(lambda: look() >= 3)
             pair.until(lambda: True in main._peers[reader.identity].memory.neighbours.values())
             for number in range(3, 6):
                 main.send(writer, b"%d" % number, [noise(number)])
-            look(6)
+            wait_until(lambda: look() >= 6)
             assert main.counts.passed_bytes > 0
             process.kill()
             process.wait()

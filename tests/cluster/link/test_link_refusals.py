@@ -8,7 +8,7 @@ from samepath.cluster.link import LinkLimits, LinkLostError, LinkRefusedError, M
 from samepath.cluster.link.wire import zmq
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
-from tests.support.linking import MAIN_KEYS, NODE_KEYS, listening, raw_dealer
+from tests.support.linking import MAIN_KEYS, NODE_KEYS, listening, raw_dealer, wait_until
 
 QUICK = LinkLimits(connect_s=0.3)
 
@@ -139,8 +139,7 @@ def test_a_node_with_another_version_of_the_link_is_refused_by_version():
 def test_a_main_server_with_another_version_of_the_link_is_refused_by_version(monkeypatch):
     main = listening()
     node = NodeLink(main.endpoint, NODE_KEYS, MAIN_KEYS.public)
-    while not main.peers():
-        main.poll(0.01)
+    wait_until(lambda: (main.poll(0.01), main.peers())[1])
     monkeypatch.setattr(wire, "VERSION", 99)
     main.send(main.peers()[0], b"hello")
     monkeypatch.undo()
@@ -151,8 +150,7 @@ def test_a_main_server_with_another_version_of_the_link_is_refused_by_version(mo
 def test_a_node_whose_main_server_ends_is_told():
     main = listening()
     node = NodeLink(main.endpoint, NODE_KEYS, MAIN_KEYS.public)
-    while not main.peers():
-        main.poll(0.01)
+    wait_until(lambda: (main.poll(0.01), main.peers())[1])
     main.close()
     with pytest.raises(LinkLostError, match=f"^the main server at {main.endpoint} has gone, or has cut this node off$"):
         node.poll(60.0)

@@ -50,7 +50,7 @@ def story():
     seen["gone"] = [not alive(first[name]) for name in ("calm", "frozen")]
     # What Ray has not told of its nodes when it is lost itself, nobody will tell.
     placed.wait(lambda: all(placed.ends(name) for name in ("calm", "frozen", "crashes", "refused")), "word of the first ends")
-    (raylet,) = [child for child in psutil.Process(owner).children(recursive=True) if child.name() == "raylet"]
+    (raylet,) = [child for child in psutil.Process(owner).children(recursive=True) if name_of(child) == "raylet"]
     raylet.kill()
     nodes = [placed.wait_for_life("tells", 2), placed.wait_for_life("calm", 3), placed.wait_for_life("frozen", 3)]
     folders = (folder, placed.of("folder")[-1])
@@ -70,6 +70,13 @@ def listening(pid):
     except psutil.Error:
         return []
     return [link.laddr.ip for link in found if link.status == psutil.CONN_LISTEN]
+
+
+def name_of(process):
+    try:
+        return process.name()
+    except psutil.Error:  # it has ended since it was listed, as nodes do here
+        return ""
 
 
 def read(pid, file):

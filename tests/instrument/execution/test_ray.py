@@ -148,7 +148,7 @@ def told(tmp_path_factory):
         yield study, said
     finally:
         cluster.close()
-    assert not marked_processes(cluster.mark)
+    study.wait(lambda: not marked_processes(cluster.mark))  # Ray's workers see that their node has gone, and go
 
 
 @needs_ray

@@ -16,6 +16,7 @@ from samepath.core.errors import InputError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.maps import load_map
 from samepath.simulator.server.map_trial import MapTrial
+from tests.support.serve_processes import until
 from tests.support.serving import RawClient, episode, served
 
 PARAMETERS = [2.0, 50.0, 1.0, 0.6, True, True, True]
@@ -117,8 +118,7 @@ def test_whoever_stops_does_not_wait_for_a_map():
 
     thread = threading.Thread(target=work)
     thread.start()
-    while not trial._running:
-        time.sleep(0.01)
+    until(lambda: trial._running, "the process that tries the map")
     trial.close()
     thread.join(60)
     assert said == ["map 'slow' is not built: the server stops"]
@@ -130,13 +130,15 @@ def test_whoever_stops_does_not_wait_for_a_map():
 def test_a_server_ends_while_a_map_is_built(tmp_path, signals):
     command = [sys.executable, "-m", "samepath", "serve", "--port", "0", "--data", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        server = type("Doors", (), {"port": int(re.search(r"127\.0\.0\.1:(\d+)", process.stderr.readline())[1])})
-        with RawClient(server) as client:
-            client.send("copy_opendrive_to_file", SLOW, PARAMETERS)
-            while not psutil.Process(process.pid).children():
-                time.sleep(0.01)
-            for _ in range(signals):
-                process.send_signal(signal.SIGTERM)
-                time.sleep(0.05)
-            # The second one may find it on its way out, where nothing holds the signal back any more.
-            assert process.wait(60) in ((0,) if signals == 1 else (0, 128 + signal.SIGTERM, -signal.SIGTERM))
+        try:
+            server = type("Doors", (), {"port": int(re.search(r"127\.0\.0\.1:(\d+)", process.stderr.readline())[1])})
+            with RawClient(server) as client:
+                client.send("copy_opendrive_to_file", SLOW, PARAMETERS)
+                until(psutil.Process(process.pid).children, "the process that tries the map")
+                for _ in range(signals):
+                    process.send_signal(signal.SIGTERM)
+                    time.sleep(0.05)
+                # The second one may find it on its way out, where nothing holds the signal back any more.
+                assert process.wait(60) in ((0,) if signals == 1 else (0, 128 + signal.SIGTERM, -signal.SIGTERM))
+        finally:
+            process.kill()  # where it has not ended: leaving waits for it

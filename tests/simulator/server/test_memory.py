@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 import threading
+from contextlib import suppress
 
 import msgpack
 import pytest
@@ -140,7 +141,8 @@ def test_messages_that_have_come_in_part_count_and_the_longest_goes_first():
     ):
         patient.socket.sendall(whole[:-10])
         assert last.value("version") == "0.9.16"
-        longest.socket.sendall(b"\xdb\x00\xff\xff\xff" + bytes(1_350_000))
+        with suppress(ConnectionError):  # it may be cut off before the last byte is on its way
+            longest.socket.sendall(b"\xdb\x00\xff\xff\xff" + bytes(1_350_000))
         assert longest.is_closed()
         patient.socket.sendall(whole[-10:])
         assert patient.receive()[2][0][0] is True  # it was read whole, and is no map

@@ -61,6 +61,7 @@ def test_actors_come_drive_and_go(world):
     assert world.last_control(car.id).future.exception(LIMIT_S).args == (f"actor {car.id} not found",)
 
 
+@pytest.mark.usefixtures("world")  # a synchronous one, whoever was here before: no frame comes between two calls
 def test_a_ticket_has_a_name_and_says_how_long_it_took_and_when_it_was_done(server):
     name = f"{7:032x}"
 

@@ -22,6 +22,7 @@ from samepath.client import (
 from samepath.core.errors import InputError
 from samepath.simulator.server.actors import VehicleEntry
 from tests.support.cutting import proxied, random_cuts
+from tests.support.serve_processes import until
 from tests.support.serving import RawClient, served
 
 HASTY = RetryPolicy(silence_s=60.0, pause_s=0.02)
@@ -159,13 +160,24 @@ def test_a_time_out_says_so_and_leaves_the_ticket_pending(server):
         assert ticket.result(LIMIT_S) == ticket.frame == server._runner.episode.frame
 
 
+class StandingClock:
+    """Goes on when it is told to."""
+
+    now_s = 0.0
+
+    def monotonic_s(self):
+        return self.now_s
+
+
 def test_when_nobody_answers_any_more_pending_calls_are_lost_and_later_ones_refused(server):
-    policy = RetryPolicy(silence_s=60.0, give_up_s=3.0, pause_s=0.02)
+    policy, clock = RetryPolicy(silence_s=60.0, give_up_s=3.0, pause_s=0.02), StandingClock()
     with proxied(server) as proxy:
-        world = connect(proxy.address, retry=policy)
+        world = connect(proxy.address, retry=policy, clock=clock)
         assert world.tick().result(LIMIT_S)
         proxy.vanish()
         tickets = [world.tick(), world.tick()]
+        until(lambda: "refused" in world._transport._trouble, "an attempt to connect again")
+        clock.now_s += 3.0
         world.wait(tickets, LIMIT_S)
         for ticket in tickets:
             with pytest.raises(
@@ -175,15 +187,6 @@ def test_when_nobody_answers_any_more_pending_calls_are_lost_and_later_ones_refu
         with pytest.raises(TicketLostError, match="given up"):
             world.tick()
         world.close()
-
-
-class StandingClock:
-    """Goes on when it is told to."""
-
-    now_s = 0.0
-
-    def monotonic_s(self):
-        return self.now_s
 
 
 def test_an_idle_client_outlives_its_connection(server):
@@ -272,7 +275,8 @@ def test_an_address_that_is_none_and_a_server_that_is_not_there_are_named():
     for wrong in ("127.0.0.1", "2000", ":2000", "localhost:", "localhost:0", "localhost:65536", "localhost:²", "::1:2000", ""):
         with pytest.raises(InputError, match=r"an address such as 127\.0\.0\.1:2000 was wanted, but "):
             connect(wrong)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken:  # so that no other process gets this port meanwhile; it does not listen
+        taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    with pytest.raises(InputError, match=rf"127\.0\.0\.1:{port}: Connection refused.*: start one with samepath serve"):
-        connect(f"127.0.0.1:{port}")
+        with pytest.raises(InputError, match=rf"127\.0\.0\.1:{port}: Connection refused.*: start one with samepath serve"):
+            connect(f"127.0.0.1:{port}")

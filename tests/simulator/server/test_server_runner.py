@@ -28,7 +28,7 @@ from samepath.simulator.server.runner import (
     TickPacer,
 )
 from samepath.simulator.server.server import ServerSettings
-from tests.support.serving import Somebody, call, episode
+from tests.support.serving import Somebody, call, episode, served
 
 
 class Clock:
@@ -409,3 +409,11 @@ def test_who_looks_on_is_told_of_the_others_and_of_the_streams_they_listen_to():
     host.connections.subscriptions.add(5)
     assert list(call(host, "samepath_watch")[2]) == [*others, "10.0.0.7:1234"]
     assert list(call(host, "samepath_watch")[3]) == [5]
+
+
+def test_a_line_that_comes_after_the_server_has_stopped_is_still_written():
+    with served() as server:
+        log = server._runner.episode.context.log
+    # The thread of an episode that was busy for longer than a stop waits for it: an error here would end the whole process.
+    log("too late for the event loop")
+    assert server.lines[-1] == "too late for the event loop"

@@ -124,12 +124,14 @@ def _listen(process: EngineProcess, settings: CommandSettings, recording: Comman
     process.end_of_input()
     lines = LineReader(settings.channels, settings.columns)
     until_s = SYSTEM_CLOCK.monotonic_s() + settings.timeout_s
+    too_long = f"took longer than {settings.timeout_s:g} s (timeout_s sets the limit)"
     number = 0
     while True:
         left_s = until_s - SYSTEM_CLOCK.monotonic_s()
         if left_s <= 0:
-            raise process.trouble(f"took longer than {settings.timeout_s:g} s (timeout_s sets the limit)")
-        line = process.line(min(settings.silence_s, left_s))
+            raise process.trouble(too_long)
+        # Of two limits the one that was passed is told: a program may be silent just when its time is up.
+        line = process.line(left_s, too_long) if left_s < settings.silence_s else process.line(settings.silence_s)
         if line is None:
             break
         number += 1

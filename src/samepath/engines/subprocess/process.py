@@ -117,11 +117,14 @@ class EngineProcess:
         """Is it, and all it has started, not yet at its end?"""
         return self._look(0.0) is None
 
-    def line(self, longest_s: float) -> bytes | None:
-        """Return the next line of stdout without its end, None after the last; raises where none comes in time."""
+    def line(self, longest_s: float, late: str = "") -> bytes | None:
+        """Return the next line of stdout without its end, None after the last; raises where none comes in time.
+
+        ``late`` is what is said of the program then, where it is not its silence that counts.
+        """
         place = self._lines.find(b"\n")
         if place < 0:
-            place = self._more(longest_s)
+            place = self._more(longest_s, late or f"wrote nothing for {longest_s:g} s")
         if place < 0:
             rest = bytes(self._lines)
             self._lines.clear()
@@ -130,13 +133,13 @@ class EngineProcess:
         del self._lines[: place + 1]
         return line.removesuffix(b"\r")
 
-    def _more(self, longest_s: float) -> int:
+    def _more(self, longest_s: float, late: str) -> int:
         """Read until there is a line; return where it ends, -1 where there are no more."""
         until_s = SYSTEM_CLOCK.monotonic_s() + longest_s
         while not self._heard_all:
             known = len(self._lines)
             if not self._hear(until_s):
-                raise self.trouble(f"wrote nothing for {longest_s:g} s")
+                raise self.trouble(late)
             place = self._lines.find(b"\n", known)
             if place >= 0:
                 return place

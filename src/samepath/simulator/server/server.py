@@ -202,7 +202,10 @@ class SimulatorServer:
         loop.set_exception_handler(self._on_loop_error)
 
         def log(line: str) -> None:
-            loop.call_soon_threadsafe(self._log, line)
+            try:
+                loop.call_soon_threadsafe(self._log, line)
+            except RuntimeError:  # the loop is closed: this thread was too busy to hear that the server has stopped
+                self._log(line)
 
         def deliver(events: list[OutboxEvent]) -> None:
             if not self._closing:  # after that the loop may be closed, and nobody is left to send to
