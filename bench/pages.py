@@ -17,20 +17,20 @@ def kept(name: str) -> dict[str, Any]:
     return found
 
 
-def made_part(page: str, name: str) -> str:
-    """The part of a page that is made, without its marks."""
-    begin, end = _marks(name)
+def made_part(page: str, name: str, command: str | None = None) -> str:
+    """The part of a page that is made, without its marks; ``command`` is the benchmark that makes it, if not ``name``."""
+    begin, end = _marks(name, command)
     return page[page.index(begin) + len(begin) : page.index(end)]
 
 
-def with_made_part(page: str, name: str, made: str) -> str:
+def with_made_part(page: str, name: str, made: str, command: str | None = None) -> str:
     """The page with another made part."""
-    begin, end = _marks(name)
+    begin, end = _marks(name, command)
     return page[: page.index(begin) + len(begin)] + made + page[page.index(end) :]
 
 
-def _marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name}: begin, made by python -m bench {name} --write-page -->\n", f"<!-- {name}: end -->"
+def _marks(name: str, command: str | None) -> tuple[str, str]:
+    return f"<!-- {name}: begin, made by python -m bench {command or name} --write-page -->\n", f"<!-- {name}: end -->"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

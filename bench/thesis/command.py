@@ -50,7 +50,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="Few vehicles and short epi
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder of the results; a second start with the same options goes on there.")]
 WritePage = Annotated[
-    bool, typer.Option("--write-page", help="Only write docs/cluster-measuring.md and its pictures from the kept result.")
+    bool, typer.Option("--write-page", help="Only write the pages in docs/ and their pictures from the kept results.")
 ]
 Keep = Annotated[
     bool,

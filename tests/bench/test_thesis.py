@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 pytest.importorskip("zmq")
 
 
-from bench.pages import DOCS, kept, made_part, picture_path
+from bench.pages import kept, made_part, picture_path
 from bench.thesis import page as thesis_page
 from bench.thesis.command import main, write_results
 from bench.thesis.experiment import measure, most_that_hold
@@ -355,12 +355,15 @@ def test_resolutions_and_numbers_of_nodes():
     assert str(NodeSet("by turns", 4)) == "4 unequal nodes by turns"
 
 
-def test_the_page_is_made_from_the_kept_result():
-    result = kept("thesis")
-    page = (DOCS / "cluster-measuring.md").read_text("utf-8")
-    assert made_part(page, "thesis") == thesis_page.made(result), "write it anew: python -m bench thesis --write-page"
+@pytest.mark.parametrize("name", thesis_page.PAGES)
+def test_a_page_is_made_from_its_kept_result(name):
+    result = kept(name)
+    page = thesis_page.PAGES[name].read_text("utf-8")
+    assert made_part(page, name, "thesis") == thesis_page.made(name, result), (
+        "write it anew: python -m bench thesis --write-page"
+    )
     for figure in thesis_page.shown(Result.read(result["figures"])):
-        assert figure.digest in picture_path("thesis", figure).read_text("utf-8")
+        assert figure.digest in picture_path(name, figure).read_text("utf-8")
 
 
 def test_a_set_of_nodes_with_a_card_is_like_equal_ones_but_for_who_draws_on_the_first():
