@@ -171,7 +171,7 @@ class Ledger:
     def stop(self, name):
         self.asked.append(("stop", name))
 
-    def restart(self, name):
+    def restart(self, name, _pid):
         self.asked.append(("restart", name))
 
     def ended(self):

@@ -133,14 +133,14 @@ def main(kind, *arguments):
     thread.start()
     keys = NodeKeys("M" * 40, "P" * 40, SECRET)
     for line in sys.stdin:
-        order, name = line.split()
+        order, name, *pid = line.split()
         match order:
             case "start":
                 placement.start(NodeSpec(name, 3, "tcp://127.0.0.1:9"), keys)
             case "stop":
                 placement.stop(name)
             case "restart":
-                placement.restart(name)
+                placement.restart(name, int(pid[0]))
     placement.close()
     over.set()
     thread.join()

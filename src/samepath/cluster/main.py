@@ -154,7 +154,7 @@ class MainServer(SimulatorServer):
         # In its turn, behind a tick that is under way: a resumed server plays it there too.
         self._runner.submit(NodeLeft(member.number))
         if failed and self._placement is not None and member.name in self._placed:
-            self._placement.restart(member.name)
+            self._placement.restart(member.name, member.hello.pid)
 
     def on_node_drained(self, name: str) -> None:
         if self._placement is not None and name not in self._placed:

@@ -75,19 +75,23 @@ def test_one_that_crashes_is_started_again_and_counted(placed):
 
 def test_one_that_is_killed_or_frozen_comes_back(placed):
     placed.tell("start", "frozen")
-    os.kill(placed.wait_for_life("frozen", 1), signal.SIGKILL)
+    first = placed.wait_for_life("frozen", 1)
+    os.kill(first, signal.SIGKILL)
     second = placed.wait_for_life("frozen", 2)
     os.kill(second, signal.SIGSTOP)
-
-    def ended():
-        placed.tell("restart", "frozen")  # does nothing to a life that has just begun
-        return len(placed.ends("frozen")) >= 2
-
-    # No longer than that: on a busy machine a life that is told so all the time would end before it is ready, each of them.
-    placed.wait(ended, "two ends")
-    placed.wait_for_life("frozen", 3)
-    assert placed.ends("frozen")[:2] == [(number, "was ended by signal 9 (SIGKILL)", True) for number in (1, 2)]
+    placed.tell("restart", "frozen", str(first))  # whoever notices late that the first has failed does not mean its successor
+    placed.tell("restart", "frozen", str(second))
+    third = placed.wait_for_life("frozen", 3)
+    placed.wait(lambda: len(placed.ends("frozen")) >= 2, "two ends")
+    assert placed.ends("frozen") == [(number, "was ended by signal 9 (SIGKILL)", True) for number in (1, 2)]
     assert not alive(second)
+    for failed in (first, second):
+        placed.tell("restart", "frozen", str(failed))
+    lives = len(placed.pids("calm"))
+    placed.tell("start", "calm")  # behind that, and it takes an interpreter's start
+    placed.wait_for_life("calm", lives + 1)
+    assert alive(third)
+    assert len(placed.pids("frozen")) == 3
 
 
 def test_nodes_end_with_a_main_server_that_is_killed():

@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from samepath import __version__
-from samepath.cluster.placement.ray_actors import check_hosts
+from samepath.cluster.placement.ray_actors import ActorPlacement, _Placed, check_hosts
 from samepath.cluster.placement.ray_cleanup import belonging
+from samepath.cluster.placement.records import NodeSpec
 from samepath.core.errors import ClusterError
 from samepath.core.processes import this_machine
 from samepath.core.ray_cluster import NodeProbe, RayNode
@@ -42,7 +45,7 @@ def story():
     seen["argv"] = b"".join(read(pid, "cmdline") for pid in ours)
     os.kill(psutil.Process(first["calm"]).ppid(), signal.SIGKILL)  # Ray's process, and the node with it
     os.kill(first["frozen"], signal.SIGSTOP)
-    placed.tell("restart", "frozen")
+    placed.tell("restart", "frozen", str(first["frozen"]))
     placed.wait_for_life("crashes", 2)
     placed.tell("stop", "crashes")
     placed.wait_for_life("calm", 2)
@@ -184,3 +187,16 @@ def test_without_ray_the_other_way_is_told_and_not_taken():
         "or do without it: --placement processes\n"
     )
     assert done.stderr == ""
+
+
+def test_a_failure_that_is_noticed_late_costs_its_successor_nothing():
+    killed = []
+    placement = ActorPlacement.__new__(ActorPlacement)  # without Ray: only what it decides
+    placement._lock = threading.Lock()
+    placement._ray = SimpleNamespace(kill=lambda actor, *, no_restart: killed.append((actor, no_restart)))
+    placement._nodes = {"node-1": _Placed(NodeSpec("node-1", 1, "tcp://127.0.0.1:9"), "actor", 0.0, heard=True, pid=12)}
+    placement.restart("node-1", 11)
+    assert killed == []
+    for _ in range(2):
+        placement.restart("node-1", 12)
+    assert killed == [("actor", False)]

@@ -49,6 +49,12 @@ class NodeProcess:
         self._thread = threading.Thread(target=self._run, name=f"runs {spec.name}", daemon=True)
         self._thread.start()
 
+    @property
+    def pid(self) -> int | None:
+        """The process's number, while there is one."""
+        with self._lock:
+            return None if self._process is None else self._process.pid
+
     def stop(self, grace_s: float = GRACE_S) -> None:
         """Ask the process to end; kill it if that takes longer than ``grace_s``. Does not wait."""
         with self._lock:
@@ -122,8 +128,6 @@ def plain(line: bytes) -> str:
 _SHORT_RUN_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 8.0
-# Whoever asks for a restart means a process that was seen to fail; one that has just begun is not it.
-_JUST_BEGUN_S: Final = 1.0
 
 
 class ProcessPlacement:
@@ -140,10 +144,10 @@ class ProcessPlacement:
         self.stop(spec.name)  # one that has this name is replaced, not doubled
         self._nodes[spec.name] = _Node(spec, keys, self._log, self._ended.append, self._module)
 
-    def restart(self, name: str) -> None:
-        """Kill a node and start it again."""
+    def restart(self, name: str, pid: int) -> None:
+        """Kill a node's process and start it again, if it still is the one with this number."""
         if name in self._nodes:
-            self._nodes[name].kill()
+            self._nodes[name].kill(pid)
 
     def stop(self, name: str) -> None:
         """End a node for good."""
@@ -185,10 +189,10 @@ class _Node:
         """Has it not ended for good?"""
         return self._thread.is_alive()
 
-    def kill(self) -> None:
-        """End the present process at once, unless it has just begun."""
+    def kill(self, pid: int) -> None:
+        """End the present process at once, if it has this number."""
         with self._lock:
-            if self._process is not None and SYSTEM_CLOCK.monotonic_s() - self._began_s > _JUST_BEGUN_S:
+            if self._process is not None and self._process.pid == pid:
                 self._process.kill()
 
     def stop(self) -> None:

@@ -76,16 +76,23 @@ _SETTINGS: Final = {KEEP_LOOPBACK: "0", "RAY_AUTH_MODE": "token", "RAY_worker_ni
 
 @dataclass(frozen=True)
 class NodeOutput:
-    """What the node printed, and its exit code once it has ended. ``actor`` tells incarnations of the actor apart."""
+    """What the node printed, its process's number, and its exit code once it has ended.
+
+    ``actor`` tells incarnations of the actor apart.
+    """
 
     actor: str
     lines: tuple[str, ...]
     code: int | None
+    pid: int | None
 
 
 @dataclass
 class _Placed:
-    """A node through all its incarnations. ``heard``: this one gave a sign; ``past``: the one before, which may still talk."""
+    """A node through all its incarnations. ``heard``: this one gave a sign; ``past``: the one before, which may still talk.
+
+    ``pid`` is the number of this one's process, once it has printed something.
+    """
 
     spec: NodeSpec
     actor: Ray
@@ -97,6 +104,7 @@ class _Placed:
     stopping: bool = False
     killed: bool = False
     waited: bool = False
+    pid: int | None = None
 
 
 class ActorPlacement:
@@ -166,12 +174,12 @@ class ActorPlacement:
             self._nodes[spec.name] = placed
         self._ask_for_output(placed)
 
-    def restart(self, name: str) -> None:
-        """Kill a node and start it again."""
+    def restart(self, name: str, pid: int) -> None:
+        """Kill a node's process and start it again, if it still is the one with this number."""
         with self._lock:
             placed = self._nodes.get(name)
-            if placed is None or placed.killed or not placed.heard:
-                return  # it is being started anyway
+            if placed is None or placed.killed or not placed.heard or placed.pid not in (None, pid):
+                return  # it is being started anyway, or has been
             placed.killed = True
         self._ray.kill(placed.actor, no_restart=False)
 
@@ -237,7 +245,7 @@ class ActorPlacement:
 
     def _on_output(self, placed: _Placed, output: NodeOutput) -> None:
         if output.actor != placed.past:
-            placed.heard, placed.current = True, output.actor
+            placed.heard, placed.current, placed.pid = True, output.actor, output.pid or placed.pid
         for line in output.lines:
             self._log(f"{placed.spec.name}: {line}")
         if output.code is None or output.actor == placed.past:
@@ -275,6 +283,7 @@ class ActorPlacement:
             if again:
                 placed.incarnation += 1
                 placed.past, placed.heard, placed.killed, placed.waited = placed.current, False, False, False
+                placed.pid = None
                 placed.begun_s = SYSTEM_CLOCK.monotonic_s()
                 return
             if placed in self._leaving:
@@ -338,7 +347,9 @@ class NodeActor:
             lines = tuple(self._lines)
             self._lines.clear()
             self._end_told = self._code is not None
-            return NodeOutput(self._id, lines, self._code)
+            code = self._code
+        # Without the lock: the process's thread prints lines, and takes the two in the other order.
+        return NodeOutput(self._id, lines, code, None if self._process is None else self._process.pid)
 
     def stop(self, grace_s: float) -> None:
         """Ask the node to end."""

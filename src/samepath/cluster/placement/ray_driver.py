@@ -78,7 +78,7 @@ def _carry_out(placement: ActorPlacement, asked: dict[str, Any]) -> None:
         case "start":
             placement.start(NodeSpec(**asked["spec"]), NodeKeys(**asked["keys"]))
         case "restart":
-            placement.restart(asked["name"])
+            placement.restart(asked["name"], asked["pid"])
         case "stop":
             placement.stop(asked["name"])
 

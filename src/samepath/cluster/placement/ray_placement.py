@@ -75,10 +75,10 @@ class RayPlacement:
             self._nodes[spec.name] = (spec, keys)
             self._ask(do="start", spec=asdict(spec), keys=asdict(keys))
 
-    def restart(self, name: str) -> None:
-        """Kill a node and start it again."""
+    def restart(self, name: str, pid: int) -> None:
+        """Kill a node's process and start it again, if it still is the one with this number."""
         with self._lock:
-            self._ask(do="restart", name=name)
+            self._ask(do="restart", name=name, pid=pid)
 
     def stop(self, name: str) -> None:
         """End a node for good."""

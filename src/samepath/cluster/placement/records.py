@@ -89,8 +89,12 @@ class Placement(Protocol):
         """Start a node. One that ends without having been asked to is started again, with the same spec and keys."""
         ...
 
-    def restart(self, name: str) -> None:
-        """Kill a node, frozen or not, and start it again; nothing is done where that is under way already."""
+    def restart(self, name: str, pid: int) -> None:
+        """Kill a node's process, frozen or not, and start it again; nothing is done where that is under way already.
+
+        ``pid`` is the number that the failed process had on its host. By the time that its failure is noticed it may have been
+        replaced, and its successor is not to blame.
+        """
         ...
 
     def stop(self, name: str) -> None:
