@@ -11,7 +11,7 @@ from samepath.cluster.autoscale import ScaleRule, leaving, seen_of
 from samepath.cluster.monitor.status import ClusterStatus, NodeStatus
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.running import ClusterPlan, _Cluster, resumed_plan
-from samepath.cluster.settings import MainSettings
+from samepath.cluster.settings import MainSettings, Timeouts
 from samepath.core.errors import InputError
 from samepath.simulator.server.resume import JournalConfig
 from samepath.simulator.server.server import ServerSettings
@@ -133,15 +133,26 @@ def test_those_go_first_who_have_no_clients_and_of_them_the_last():
     assert leaving(status, (*placed, "node-9"), 4) == ("node-9",)  # it has not even come
 
 
-def test_a_journal_keeps_how_a_cluster_is_scaled_compressed_and_pinned(tmp_path):
-    rule = ScaleRule(2, 5, 0.03)
-    main = MainSettings(server=ServerSettings(port=0, map_name="t-junction"), compress="on")
+def test_a_journal_keeps_how_a_cluster_is_scaled_compressed_and_pinned_and_how_patient_it_is(tmp_path):
+    rule, times = ScaleRule(2, 5, 0.03), Timeouts.with_patience(9.0)
+    main = MainSettings(server=ServerSettings(port=0, map_name="t-junction"), compress="on", timeouts=times)
     plan = ClusterPlan(main=main, nodes=2, placement="processes", scale=rule, core_sets=((0,), (0, 1)))
     kept = plan.keeping(JournalConfig(tmp_path / "j"))
     with served(port=0, map_name="t-junction", journal=kept.main.server.journal):
         pass
     again = resumed_plan(tmp_path / "j", None)
     assert (again.scale, again.core_sets, again.main.compress, again.nodes) == (rule, ((0,), (0, 1)), "on", 2)
+    assert again.main.timeouts == times
+
+
+def test_patience_is_for_silent_nodes_and_what_they_owe_is_drawn_elsewhere_as_soon_as_ever():
+    usual, patient = Timeouts(), Timeouts.with_patience(30.0)
+    assert (patient.fence_s, patient.silent_s) == (30.0, 30.0)
+    assert (patient.reissue_s, patient.reissue_factor) == (usual.reissue_s, usual.reissue_factor)
+    assert Timeouts.with_patience(2.0) == usual
+    for wrong in (0.0, 0.9, 601.0, float("nan")):
+        with pytest.raises(InputError, match="--node-timeout: 1 to 600 seconds were wanted, but"):
+            Timeouts.with_patience(wrong)
 
 
 def test_more_or_fewer_nodes_than_the_range_are_refused():

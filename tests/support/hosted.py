@@ -42,7 +42,10 @@ class HostedCluster:
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._readers: list[threading.Thread] = []
         try:
-            self.start_main("start", "--nodes", "0", "--placement", "processes", "--map", map_name, "--port", str(PORT), *start)
+            # A node that is started by hand does not come back once it was taken out, and machines stand still for seconds.
+            patient = ("--node-timeout", "60")
+            where = ("--placement", "processes", "--map", map_name, "--port", str(PORT))
+            self.start_main("start", "--nodes", "0", *where, *patient, *start)
             for number, host in enumerate(hosts.nodes):
                 self.add(host, *(each[number] if each else ()))
             for host in hosts.nodes:

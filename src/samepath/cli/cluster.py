@@ -114,6 +114,12 @@ Policy = Annotated[
     Literal["measured", "round-robin"],
     typer.Option("--balance", help="How sensors are shared out: by measured cost, or in turn."),
 ]
+NodeTimeout = Annotated[
+    float,
+    typer.Option(
+        "--node-timeout", metavar="SECONDS", help="How long a node that owes a frame may be silent before it is taken out."
+    ),
+]
 SharedMemory = Annotated[
     bool, typer.Option("--shared-memory/--no-shared-memory", help="Pass pictures through memory between processes of one host.")
 ]
@@ -198,6 +204,7 @@ def start(
     scale: Scale = None,
     target_step_ms: TargetStep = 20.0,
     compress: Compress = "auto",
+    node_timeout: NodeTimeout = 2.0,
     cores_of_nodes: CoreSets = "",
     renderer: RendererOption = "software",
     traffic: TrafficOption = None,
@@ -214,7 +221,7 @@ def start(
     from samepath.cluster.autoscale import read_scale
     from samepath.cluster.placement.records import read_core_sets
     from samepath.cluster.running import STALL_S, ClusterPlan, cores
-    from samepath.cluster.settings import MainSettings
+    from samepath.cluster.settings import MainSettings, Timeouts
     from samepath.simulator.carla.limits import ServerLimits
     from samepath.simulator.server.server import ServerSettings
     from samepath.simulator.traffic.traffic import TrafficSettings
@@ -249,6 +256,7 @@ def start(
         shared_memory=shared_memory,
         compress=compress,
         policy=balance,
+        timeouts=Timeouts.with_patience(node_timeout),
         run_folder=run,
         page_host=page_host,
         page_port=page_port,

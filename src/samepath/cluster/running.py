@@ -21,7 +21,7 @@ from samepath.cluster.monitor.web import MonitorServer
 from samepath.cluster.placement.processes import ProcessPlacement
 from samepath.cluster.placement.ray_placement import RayPlacement
 from samepath.cluster.placement.records import NodeSpec
-from samepath.cluster.settings import MainSettings
+from samepath.cluster.settings import MainSettings, Timeouts
 from samepath.core.errors import EpisodeFailedError, InputError
 from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
@@ -104,6 +104,7 @@ class ClusterPlan:
             "compress": main.compress,
             "core_sets": [list(cores) for cores in self.core_sets],
             "policy": main.policy,
+            "fence_s": main.timeouts.fence_s,
             "page_host": main.page_host,
             "page_port": main.page_port,
         }
@@ -143,6 +144,7 @@ def resumed_plan(journal: Path, run_folder: Path | None) -> ClusterPlan:
         shared_memory=said["shared_memory"],
         compress=said.get("compress", "auto"),  # journals of before have none
         policy=said["policy"],
+        timeouts=Timeouts.with_patience(said.get("fence_s", Timeouts.fence_s)),
         run_folder=run_folder,
         page_host=said["page_host"],
         page_port=said["page_port"],

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from samepath.cluster.link.compression import Mode
 from samepath.cluster.link.memory import power_of_two
 from samepath.cluster.link.wire import LinkLimits
+from samepath.core.errors import InputError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.server.rendering import ROUND_BYTES
 from samepath.simulator.server.server import ServerSettings
@@ -17,6 +18,10 @@ _AROUND_BYTES: Final = 1 << 16
 _ACTOR_BYTES: Final = 512
 _SHAPE_BYTES: Final = 256
 _CHARACTER_BYTES: Final = 4  # of UTF-8, at most
+# A node sends a heartbeat twice a second: below the first one that is a little late would cost it its place. Beyond the second
+# whoever waits for the world has left.
+FENCE_LEAST_S: Final = 1.0
+FENCE_MOST_S: Final = 600.0
 
 
 def tick_bytes(server: ServerLimits) -> int:
@@ -67,6 +72,13 @@ class Timeouts:
     joining_s: float = 60.0
     # How long a tick may wait while there is no node to draw, before the run stops: as long as one may take to join.
     no_node_s: float = 60.0
+
+    @classmethod
+    def with_patience(cls, fence_s: float) -> Self:
+        """With another time after which a silent node is taken out. What it owes is drawn elsewhere as soon as ever."""
+        if not FENCE_LEAST_S <= fence_s <= FENCE_MOST_S:
+            raise InputError(f"--node-timeout: {FENCE_LEAST_S:g} to {FENCE_MOST_S:g} seconds were wanted, but {fence_s:g} came")
+        return cls(fence_s=fence_s, silent_s=max(cls.silent_s, fence_s))
 
 
 @dataclass(frozen=True)
