@@ -11,11 +11,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from bench.thesis.child import Child, orders, reply
 from bench.thesis.placing import BusyProcesses, Layout, NodePlace, pin
@@ -25,12 +24,8 @@ from samepath.cluster.monitor.status import ClusterStatus, from_json, to_json
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import ClusterError, InputError
 
-if TYPE_CHECKING:
-    from samepath.cluster.main import MainServer
-
 _START_S: Final = 300.0  # the first start on a machine compiles
 _LOOK_S: Final = 0.02
-_ANSWER_S: Final = 60.0
 
 
 class Measured(Protocol):
@@ -145,15 +140,7 @@ class _Served:
             if self._failed:
                 reply({"error": self._failed})
                 return
-            reply({"status": json.loads(to_json(status_now(self.main)))})
-
-
-def status_now(main: "MainServer") -> ClusterStatus:
-    """Look in the episode's thread, between two calls or ticks: nothing is half done then."""
-    found: Future[ClusterStatus] = Future()
-    main._requests.append(lambda: found.set_result(main.look()))
-    main.link.wake()
-    return found.result(_ANSWER_S)
+            reply({"status": json.loads(to_json(self.main.look()))})
 
 
 def _log(line: str) -> None:

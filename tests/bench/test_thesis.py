@@ -24,7 +24,7 @@ from bench.thesis.plan import KINDS, LEAST_TICKS, NODES, RESOLUTIONS, VEHICLES, 
 from bench.thesis.records import FILE, EightTrial, Episode, Latency, ServerFigures, Store
 from bench.thesis.report import how
 from bench.thesis.results import Result, result_of, series_of, slope
-from bench.thesis.server import running, status_now
+from bench.thesis.server import running
 from bench.thesis.tables import spread, tables
 from bench.thesis.wire import ServerAddress
 from samepath.core.errors import ClusterError, InputError
@@ -56,7 +56,7 @@ class Measured:
         self._cluster = cluster
 
     def status(self):
-        return status_now(self._cluster.main)
+        return self._cluster.main.look()
 
 
 @pytest.fixture(scope="module")

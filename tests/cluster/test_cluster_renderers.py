@@ -54,7 +54,7 @@ def test_a_node_with_a_card_and_one_without_send_what_a_single_server_sends(alon
     cluster = mixed()
     try:
         assert scenario(cluster) == alone
-        status = cluster.main._status(0.0)
+        status = cluster.main.look()
         assert all(node.frames for node in status.nodes)
         assert status.desynchronised == 0
     finally:
@@ -70,7 +70,7 @@ def test_a_node_whose_card_is_lost_goes_on_with_the_same_bytes_and_says_so(alone
         for card in cards:
             card.lost = True
         assert scenario(cluster) == alone
-        assert all(node.frames for node in cluster.main._status(0.0).nodes)
+        assert all(node.frames for node in cluster.main.look().nodes)
         said = [line for line in cluster.lines if "in software from now on, with the same bytes" in line]
         # Once for cameras and once for rays.
         assert [line.split()[1] for line in sorted(said)] == ["cameras", "rays"], cluster.lines

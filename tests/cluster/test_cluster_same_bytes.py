@@ -25,7 +25,7 @@ def main_doors(cluster):
 def test_a_cluster_sends_what_a_single_server_sends(alone, nodes):
     with clustered(nodes) as cluster:
         assert scenario(cluster) == alone
-        status = cluster.main._status(0.0)
+        status = cluster.main.look()
         assert status.frames == 12 * 10
         assert status.desynchronised == 0
         assert status.late_frames == status.dropped_frames == 0

@@ -30,6 +30,6 @@ def test_one_and_four_nodes_send_what_a_single_server_sends():
     for nodes in (1, 4):
         with clustered(nodes, **TOWN) as cluster:
             assert scenario(cluster, **SHORT) == alone
-            assert cluster.main._status(0.0).desynchronised == 0
+            assert cluster.main.look().desynchronised == 0
     with served(**{**TOWN, "traffic": None}) as server:
         assert scenario(server, **SHORT) != alone, "the traffic must be seen, or nothing was compared"

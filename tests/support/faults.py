@@ -10,7 +10,6 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -342,18 +341,11 @@ class _FaultRun:
             digests={sensor: link(b"", b"".join(record.digests)) for sensor, record in heard.items()},
             frames=sum(len(record.frames) for record in heard.values()),
             irregular=tuple(_irregular(heard, first, settings.ticks)),
-            status=self._look(),
+            status=main.look(),
             faults=tuple(self._injected),
             tick_s=tuple(times),
             neighbour_bytes=main.link.counts.passed_bytes,
         )
-
-    def _look(self) -> ClusterStatus:
-        """How the cluster stands; looked at in the episode's thread, as a node may be lost there at this very moment."""
-        found: Future[ClusterStatus] = Future()
-        self._main._requests.append(lambda: found.set_result(self._main.look()))
-        self._main.link.wake()
-        return found.result(_FRAME_S)
 
     def _spec(self, number: int) -> NodeSpec:
         renderer = self._settings.renderers[(number - 1) % len(self._settings.renderers)]
@@ -391,7 +383,7 @@ class _FaultRun:
                 self._listener.listen(sensor, "127.0.0.1", main.stream_port, stream_id)
         if through is not None:
             through.close()
-        return self._look().frame + 1
+        return self._main.look().frame + 1
 
     def _tick(self, world: TicketClient, scene: Scene, tick: int) -> float:
         """One tick, and everything that is due of it; the time from the cue to the last byte."""

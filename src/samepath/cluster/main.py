@@ -14,6 +14,7 @@ import asyncio
 import platform
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
@@ -55,6 +56,8 @@ from samepath.simulator.server.streams import MAIN_SERVER
 _POLL_S: Final = 0.1
 # For the last messages to leave.
 _FAREWELL_S: Final = 0.1
+# How long somebody waits who wants to know how the cluster stands: longer than a tick waits for a node.
+_LOOK_S: Final = 120.0
 
 
 class MainServer(SimulatorServer):
@@ -236,8 +239,14 @@ class MainServer(SimulatorServer):
         return status_of(self.main_settings.name, __version__, self.episode, self.shell, self.counters, now_s)
 
     def look(self) -> ClusterStatus:
-        """How the cluster stands right now; for whoever knows that no tick is under way."""
-        return self._status(SYSTEM_CLOCK.monotonic_s())
+        """How the cluster stands right now; from any thread but the episode's.
+
+        That one looks, between two calls or ticks: a node may be lost at any moment, and nothing may be half done.
+        """
+        found: Future[ClusterStatus] = Future()
+        self._requests.append(lambda: found.set_result(self._status(SYSTEM_CLOCK.monotonic_s())))
+        self.link.wake()
+        return found.result(_LOOK_S)
 
     def status(self) -> ClusterStatus | None:
         """How the cluster stands; from any thread."""
