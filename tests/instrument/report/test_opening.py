@@ -39,6 +39,21 @@ def test_where_repeats_come_to_something_else_the_first_sentence_warns():
     assert "1 of 3 repeats came to something else: who hits whom, or how it ends. A pass may be luck." in told
 
 
+def test_at_worst_is_the_cell_where_most_repeats_come_to_something_else_not_the_one_that_strays_farthest():
+    def ends(*early, far_m=0.0):
+        runs = [
+            straight_run(n, ticks=12, end="a wall") if n in early else straight_run(n, shift=lambda *_, n=n: far_m * (n == 9))
+            for n in range(10)
+        ]
+        return analyse_cell(cell_of(runs))
+
+    far, torn = ends(3, far_m=50.0), ends(1, 4, 5)
+    assert far.summary.max_deviation_m > torn.summary.max_deviation_m
+    for cells in ((far, torn), (torn, far)):
+        told = plainly(document_of(*cells))
+        assert "At worst 3 of 10 repeats came to something else" in told
+
+
 def test_where_one_way_to_run_it_repeats_and_another_does_not_the_first_sentence_tells_them_apart():
     steady, varying = identical(), noisy()
     cells = [
