@@ -2,7 +2,8 @@
 
 A process ticks, this one watches: no tick for ``HUNG_S`` is a hang; that process is ended, and a new one goes on with what is
 left. After a tick that took longer than ``WOKEN_S`` the server had to wake the traffic manager. SAMEPATH_BENCH_DEADLOCK_TICKS
-says how many ticks, SAMEPATH_BENCH_DEADLOCK_VEHICLES (such as ``0,10``) with how many vehicles on autopilot. The traffic
+says how many ticks, SAMEPATH_BENCH_DEADLOCK_VEHICLES (such as ``0,10``) with how many vehicles on autopilot; other than the
+usual numbers have a result of their own (``deadlock-0-10``). The traffic
 manager takes out vehicles that have stood for long: others are spawned in their place, or a hundred vehicles would be twenty
 after some hours of driving. A million ticks with a hundred vehicles take hours. SAMEPATH_BENCH_DEADLOCK_SHARES cuts the ticks
 of each number of vehicles into so many parts, and SAMEPATH_BENCH_DEADLOCK_JOBS of all parts run beside each other, each with a
@@ -35,7 +36,8 @@ from samepath.core.files import write_text_atomically
 from samepath.core.processes import die_with_parent
 
 TICKS = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_TICKS", "20000"))
-VEHICLES = tuple(map(int, os.environ.get("SAMEPATH_BENCH_DEADLOCK_VEHICLES", "0,1,10,100").split(",")))
+EACH = (0, 1, 10, 100)
+VEHICLES = tuple(map(int, os.environ.get("SAMEPATH_BENCH_DEADLOCK_VEHICLES", ",".join(map(str, EACH))).split(",")))
 SHARES = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_SHARES", "1"))
 JOBS = int(os.environ.get("SAMEPATH_BENCH_DEADLOCK_JOBS", "1"))
 HUNG_S = 30.0
@@ -153,8 +155,13 @@ def main() -> bool:
         rows.append([str(count), *made, rate, str(found.woken), shown, verdict(met=met)])
     columns = ["vehicles", "ticks", "wanted", "in one go", "per s", "woken", "hung after", "aim: never"]
     show("ticks with a synchronous traffic manager", columns, rows)
-    save("deadlock", figures)
+    save(result_name(VEHICLES), figures)
     return whole
+
+
+def result_name(vehicles: Sequence[int]) -> str:
+    """Where the figures are kept: those of some numbers of vehicles do not take the place of those of all."""
+    return "deadlock" if tuple(vehicles) == EACH else "-".join(["deadlock", *map(str, vehicles)])
 
 
 def _soak(part: Part) -> Soak:

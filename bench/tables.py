@@ -532,19 +532,21 @@ def scenario_runner() -> str:
 def deadlock() -> str:
     """Ticks with a synchronous traffic manager of CARLA's client."""
     rows: Rows = []
-    for vehicles, found in _figures("deadlock").items():
+    for vehicles, found in (*_figures("deadlock").items(), *_figures("deadlock-100").items()):
         hung = ", ".join(f"{ticks:,}" for ticks in found["ticks_until_hang"]) or "never"
         wanted = found["ticks_wanted"]
         made = f"{found['ticks']:,}" + (f" of {wanted:,} wanted" if found["ticks"] < wanted else "")
         respawned = f"{found['respawned']}; at least {found['fewest_vehicles']} were there"
         aborted = ", ".join(f"{ticks:,}" for ticks in found["ticks_until_abort"]) or "never"
         rate = _number(found["ticks_per_s"])
-        rows.append((vehicles, made, f"{found['ticks_in_one_go']:,}", hung, str(found["woken"]), aborted, respawned, rate))
+        who = (vehicles, str(found["beside_each_other"]))
+        went = (hung, str(found["woken"]), aborted, respawned, rate)
+        rows.append((*who, made, f"{found['ticks_in_one_go']:,}", *went))
     head = (
-        "vehicles on autopilot", "ticks", "of these in one go", "hung after", "woken", "the client aborted after",
-        "vehicles put in for others", "ticks a second",
+        "vehicles on autopilot", "servers at a time", "ticks", "of these in one go", "hung after", "woken",
+        "the client aborted after", "vehicles put in for others", "ticks a second",
     )  # fmt: skip
-    return _markdown(head, rows, _made("deadlock"))
+    return _markdown(head, rows, _made("deadlock", "deadlock-100"))
 
 
 def repeats() -> str:

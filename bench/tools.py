@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -53,12 +53,18 @@ def save(name: str, figures: dict[str, object], command: Sequence[str] | None = 
 
     ``out`` is a file elsewhere: on a machine that is given back, say, from where it may be put among the results.
     """
-    made_by = ["python", "-m", "bench", *sys.argv[1:]] if command is None else list(command)
+    made_by = [*settings(os.environ), "python", "-m", "bench", *sys.argv[1:]] if command is None else list(command)
     provenance = collect_provenance(made_by, None).as_dict()
     content = {"figures": figures, "code": code_measured(), "provenance": provenance}
     path = RESULTS / f"{name}.json" if out is None else out
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def settings(environment: Mapping[str, str]) -> list[str]:
+    """What a benchmark was told besides its words, as one writes it before a command; not the folder where it keeps things."""
+    told = {name: text for name, text in environment.items() if name.startswith("SAMEPATH_BENCH_")}
+    return [f"{name}={told[name]}" for name in sorted(told) if not name.endswith("_KEEP")]
 
 
 @cache

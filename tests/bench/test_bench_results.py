@@ -72,3 +72,14 @@ def test_every_result_names_the_clean_commit_it_was_made_from():
         assert code["clean"], f"{path.name}: {code['changed']}"
         assert len(code["commit"]) == 40, path.name
         assert len(code["digest"]) == 32, path.name
+
+
+def test_a_result_tells_what_a_benchmark_was_told_and_no_folder():
+    environment = {
+        "SAMEPATH_BENCH_DEADLOCK_VEHICLES": "100",
+        "SAMEPATH_BENCH_DEADLOCK_KEEP": "/somewhere",
+        "HOME": "/home",
+        "SAMEPATH_BENCH_DEADLOCK_JOBS": "1",
+    }
+    assert tools.settings(environment) == ["SAMEPATH_BENCH_DEADLOCK_JOBS=1", "SAMEPATH_BENCH_DEADLOCK_VEHICLES=100"]
+    assert tools.settings({}) == []

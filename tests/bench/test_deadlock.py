@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from bench import deadlock
-from bench.deadlock import Part, Soak, together
+from bench.deadlock import EACH, Part, Soak, result_name, together
 
 
 def test_sessions_add_up_and_the_longest_is_told():
@@ -38,6 +38,12 @@ def test_shares_make_the_whole(monkeypatch):
     monkeypatch.setattr(deadlock, "SHARES", 7)
     assert sum(Part(10, number).ticks for number in range(7)) == 1_000_003
     assert str(Part(10, 6)) == "10 vehicles, part 7 of 7"
+
+
+def test_some_numbers_of_vehicles_do_not_take_the_place_of_all():
+    assert result_name(EACH) == "deadlock"
+    assert result_name((100,)) == "deadlock-100"
+    assert result_name((0, 10)) == "deadlock-0-10"
 
 
 def test_a_client_that_ends_by_itself_is_no_hang(monkeypatch, capsys):
