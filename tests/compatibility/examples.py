@@ -1,0 +1,305 @@
+"""The programs in CARLA's ``PythonAPI/examples`` and ``PythonAPI/util``, unmodified, against ``samepath serve``.
+
+``python -m tests.compatibility.examples FOLDER --python PYTHON``, with FOLDER CARLA's ``PythonAPI`` (branch ``ue4/0.9.16``)
+and PYTHON an interpreter with the ``carla`` wheel, numpy 1, ``pygame``, ``networkx``, ``shapely``, ``matplotlib``, ``pillow``,
+``psutil`` and ``py-cpuinfo``. Not a file is changed. Map ``town`` stands for CARLA's towns. There is no display: pygame draws
+into memory (``SDL_VIDEODRIVER=dummy``), and how many pictures a program shows is counted from outside; ``--keep DIR`` keeps
+the last of each, beside what it wrote. Many of the programs have no end: they get Ctrl-C after some time, as from a user, and
+must then end by themselves. Programs of one session share a server; after each of them the server must answer.
+
+A program has *run* if it ended well, showed or wrote what it is there for, and its errors hold no traceback.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.tools import code_measured, save
+from samepath.core.clock import SYSTEM_CLOCK
+from tests.support import ROOT
+
+PORT = 2000  # written into some of the programs
+END_S = 60.0
+CTRL_C = 130
+SHOWN, SCREEN = "shown", "screen.png"
+# Python's own words for Ctrl-C, and CARLA's, where they are not caught; neither is a fault.
+_INTERRUPTED = re.compile(r"KeyboardInterrupt")
+_BROKEN = re.compile(r"terminate called|Segmentation fault|(?m:^\w*(?:\.\w+)*(?:Error|Exception)\b.*$)")
+
+# Runs a program as the command line would, and counts what it shows.
+RUN = f"""
+import runpy, sys
+script = sys.argv[1]
+sys.argv = sys.argv[1:]
+sys.path[0] = script.rpartition("/")[0]
+try:
+    import pygame
+except ImportError:
+    pass
+else:
+    shown = 0
+    flip = pygame.display.flip
+    def counted():
+        global shown
+        flip()
+        shown += 1
+        with open("{SHOWN}", "w") as file:
+            file.write(str(shown))
+        if shown % 50 == 20:
+            pygame.image.save(pygame.display.get_surface(), "{SCREEN}")
+    pygame.display.flip = counted
+runpy.run_path(script, run_name="__main__")
+"""
+
+# Asks the server afterwards: does it answer, and who was left behind.
+ASK = """
+import sys, carla
+client = carla.Client("127.0.0.1", int(sys.argv[1]))
+client.set_timeout(20.0)
+left = [actor.type_id for actor in client.get_world().get_actors() if actor.type_id.startswith(("vehicle.", "walker.", "sensor."))]
+print(len(left), flush=True)
+import os
+os._exit(0)
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is run: after ``stop_s`` it gets Ctrl-C, or within ``stop_s`` it must end by itself.
+
+    ``shows`` so many pictures at least, and ``writes`` a file of that pattern; ``says`` that in what it prints. Programs that
+    take out whoever they put there leave ``nobody`` behind.
+    """
+
+    name: str
+    words: tuple[str, ...] = ()
+    stop_s: float = 300.0
+    endless: bool = False
+    shows: int = 0
+    writes: str = ""
+    says: str = ""
+    nobody: bool = True
+
+    def __str__(self) -> str:
+        return " ".join([self.name, *self.words])
+
+
+def _endless(name: str, *words: str, stop_s: float = 20.0, shows: int = 0, says: str = "", nobody: bool = True) -> Program:
+    return Program(name, words, stop_s, endless=True, shows=shows, says=says, nobody=nobody)
+
+
+def _ends(name: str, *words: str, writes: str = "", says: str = "", nobody: bool = True) -> Program:
+    return Program(name, words, writes=writes, says=says, nobody=nobody)
+
+
+RECORDING = "example.log"
+SESSIONS: tuple[tuple[Program, ...], ...] = (
+    (_endless("examples/automatic_control.py", "--agent", "Basic", "--sync", shows=50),),
+    (_endless("examples/automatic_control.py", "--agent", "Behavior", "--sync", shows=50),),
+    (_endless("examples/automatic_control.py", "--agent", "Constant", "--sync", shows=50),),
+    (_endless("examples/automatic_control.py", "--agent", "Behavior", shows=50),),
+    (_endless("examples/client_bounding_boxes.py", shows=50),),
+    (_endless("examples/draw_skeleton.py", shows=20),),
+    (_endless("examples/dynamic_weather.py", says="Sun"),),
+    (_endless("examples/generate_traffic.py", "-n", "30", "-w", "20", says="spawned 30 vehicles and"),),
+    (_endless("examples/generate_traffic.py", "-n", "30", "-w", "20", "--asynch", says="spawned 30 vehicles and"),),
+    (_ends("examples/get_component_test.py", says="Transform", nobody=False),),
+    (_ends("examples/lidar_to_camera.py", "-f", "20", writes="_out/*.png"),),
+    (_endless("examples/manual_control.py", shows=50),),
+    (_endless("examples/manual_control.py", "--sync", "--autopilot", shows=50),),
+    (_endless("examples/no_rendering_mode.py", shows=50),),
+    (_endless("examples/sensor_synchronization.py"),),
+    (
+        _ends("examples/start_recording.py", "-n", "10", "-t", "10", "-f", RECORDING, says="Recording on file"),
+        _ends("examples/show_recorder_file_info.py", "-f", RECORDING, says="Frames:"),
+        _ends("examples/show_recorder_collisions.py", "-f", RECORDING, says="Frames:"),
+        _ends("examples/show_recorder_actors_blocked.py", "-f", RECORDING, says="Frames:"),
+        _ends("examples/start_replaying.py", "-f", RECORDING, says="Replaying File", nobody=False),
+    ),
+    (_endless("examples/synchronous_mode.py", shows=50),),
+    (_endless("examples/test_addsecondvx.py", nobody=False),),
+    (_ends("examples/tutorial.py", writes="_out/*.png", says="done."),),
+    (_ends("examples/tutorial_gbuffer.py", writes="_out/GBuffer-SceneDepth-*.png", says="done."),),
+    (_endless("examples/V2XDemo.py", shows=50),),
+    (_endless("examples/vehicle_gallery.py", stop_s=30.0, says="vehicle."),),
+    (_ends("examples/vehicle_physics.py"),),
+    (_endless("examples/visualize_multiple_sensors.py", "--sync", shows=50),),
+    (_ends("util/check_collisions_substepping.py"),),
+    (_ends("util/check_lidar_bb.py"),),
+    (_ends("util/check_raycast_sensors_determinism.py"),),
+    (
+        _ends("util/config.py", "--inspect", says="town"),
+        _ends("util/config.py", "--list", says="ClearNoon"),
+        _ends("util/config.py", "--list-blueprints", says="vehicle."),
+        _ends("util/config.py", "--map", "Town01", "--weather", "HardRainNoon", "--delta-seconds", "0.05"),
+    ),
+    (_ends("util/environment.py", "--sun", "sunset", "--weather", "rain", "--cars", "LowBeam"),),
+    (_ends("util/extract_spawn_points.py", "-o", ".", writes="**/*spawn*"),),
+    (_endless("util/lane_explorer.py"),),
+    (_ends("util/performance_benchmark.py", "--maps", "Town01", writes="benchmark.md"),),
+    (_ends("util/performance_benchmark.py", "--tm", "--maps", "Town01", writes="benchmark.md"),),
+    (_endless("util/raycast_sensor_testing.py", "--sync", "-ln", "1", "-rn", "1", shows=20),),
+    (_ends("util/test_connection.py", says="onnected"),),
+    (_ends("util/vehicle_physics_tester.py", "--all"),),
+)
+NOT_RUN = {
+    "examples/invertedai_traffic.py": "needs a key of a service on the internet",
+    "examples/manual_control_carsim.py": "needs CarSim, which is sold",
+    "examples/manual_control_chrono.py": "needs a CARLA that was built with Chrono",
+    "examples/manual_control_steeringwheel.py": "needs a steering wheel",
+    "examples/nvidia": "needs NVIDIA's neural renderer",
+    "examples/open3d_lidar.py": "needs a display with OpenGL",
+    "examples/rss": "needs a client that was built with RSS",
+    "util/apply_texture.py": "our renderer has no textures to replace",
+    "util/osm_to_xodr.py": "needs no server",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="CARLA's PythonAPI, with the folders examples and util in it")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--only", default="", help="run only programs in whose command this occurs")
+    parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--keep", type=Path, help="keep there what each program wrote, and the last picture it showed")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
+    arguments = parser.parse_args()
+    folder = arguments.folder.absolute()
+    if not (folder / "examples" / "tutorial.py").is_file():
+        parser.error(f"{folder}: CARLA's PythonAPI was wanted, with examples/tutorial.py in it")
+    if arguments.save and not code_measured()["clean"]:
+        parser.error("results are kept of a commit, and there are changes that are in none")
+    results: dict[str, dict[str, object]] = {}
+    for session in SESSIONS:
+        if any(arguments.only in str(program) for program in session):
+            results |= run(folder, arguments.python.absolute(), session, arguments.port, arguments.keep)
+    table = Table("program", "result", "what it did", box=None, title="CARLA's programs, unmodified", title_justify="left")
+    for name, found in results.items():
+        table.add_row(name, str(found["result"]), str(found["did"]))
+    console = Console(width=180)
+    console.print(table)
+    ran = sum(found["result"] == "ran" for found in results.values())
+    console.print(f"{ran} of {len(results)} ran")
+    for name, why in NOT_RUN.items():
+        console.print(f"not run: {name}: {why}")
+    if arguments.save:
+        figures: dict[str, object] = {"programs": results, "not_run": NOT_RUN}
+        save("examples", figures, ["python", "-m", "tests.compatibility.examples", "FOLDER", "--python", "PYTHON"])
+    return 0 if ran == len(results) else 1
+
+
+def run(folder: Path, python: Path, session: tuple[Program, ...], port: int, keep: Path | None) -> dict[str, dict[str, object]]:
+    """Run the programs of a session against one server; each by its command with what became of it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    results: dict[str, dict[str, object]] = {}
+    with tempfile.TemporaryDirectory() as data, tempfile.TemporaryFile("w+") as log:
+        command = [
+            sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "town", "--alias", "Town*=town",
+            "--data", data,
+        ]  # fmt: skip
+        with subprocess.Popen(command, stderr=log, text=True, env=environment) as server:
+            try:
+                _wait_for(server, python, port)
+                for program in session:
+                    print(f"{program} ...", file=sys.stderr, flush=True)
+                    with tempfile.TemporaryDirectory() as place:
+                        found = _run(folder, python, program, Path(place))
+                        left = _left(python, port)
+                        if left is None:
+                            found = found | {"result": "the server does not answer afterwards"}
+                        elif left and program.nobody:
+                            found["did"] = f"{found['did']}; leaves {left} actors behind".removeprefix("; ")
+                        results[str(program)] = found
+                        if keep is not None:
+                            shutil.copytree(place, keep / re.sub(r"[^\w.-]+", "_", str(program)), dirs_exist_ok=True)
+            finally:
+                server.terminate()
+    return results
+
+
+def _wait_for(server: "subprocess.Popen[str]", python: Path, port: int) -> None:
+    end_s = SYSTEM_CLOCK.monotonic_s() + END_S
+    while _left(python, port) is None:
+        if server.poll() is not None or SYSTEM_CLOCK.monotonic_s() > end_s:
+            sys.exit(f"the server did not start on port {port}")
+
+
+def _left(python: Path, port: int) -> int | None:
+    """How many vehicles, walkers and sensors there are; None if the server does not answer."""
+    try:
+        asked = subprocess.run([python, "-c", ASK, str(port)], capture_output=True, text=True, timeout=END_S, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    return int(asked.stdout) if asked.returncode == 0 else None
+
+
+def _run(folder: Path, python: Path, program: Program, place: Path) -> dict[str, object]:
+    """Run one program in an empty folder."""
+    environment = {
+        **os.environ,
+        "SDL_VIDEODRIVER": "dummy",
+        "SDL_AUDIODRIVER": "dummy",
+        "PYTHONPATH": str(folder / "carla"),
+        "PYTHONUNBUFFERED": "1",
+    }
+    command = [str(python), "-c", RUN, str(folder / program.name), *program.words]
+    with (place / "stdout").open("w") as out, (place / "stderr").open("w") as errors:
+        process = subprocess.Popen(command, cwd=place, env=environment, stdout=out, stderr=errors, stdin=subprocess.DEVNULL)
+        ended = "by itself"
+        start_s = SYSTEM_CLOCK.monotonic_s()
+        try:
+            try:
+                process.wait(program.stop_s)
+            except subprocess.TimeoutExpired:
+                ended = "by Ctrl-C"
+                process.send_signal(signal.SIGINT)
+                process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            ended = "not at all"
+        finally:
+            process.kill()
+            process.wait()
+    took_s = SYSTEM_CLOCK.monotonic_s() - start_s
+    return judge(program, place, ended, process.returncode) | {"took_s": round(took_s, 1)}
+
+
+def judge(program: Program, place: Path, ended: str, code: int) -> dict[str, object]:
+    """What became of a program, by what it left in its folder, and how it ended."""
+    said, errors = (place / "stdout").read_text(errors="replace"), (place / "stderr").read_text(errors="replace")
+    shown = int((place / SHOWN).read_text() or "0") if (place / SHOWN).exists() else 0
+    written = sorted(path for path in place.glob(program.writes) if path.is_file()) if program.writes else []
+    did = [f"{shown} pictures shown"] if shown else []
+    did += [f"{len(written)} files written"] if written else []
+    fault = _BROKEN.search(said + "\n" + errors)
+    well = code == 0 or (ended == "by Ctrl-C" and (code in (CTRL_C, -signal.SIGINT) or _INTERRUPTED.search(errors) is not None))
+    if fault is not None:
+        result = f"`{fault[0].strip()[:200]}`"
+    elif ended == "not at all":
+        result = f"did not end within {END_S:g} s after Ctrl-C"
+    elif not well:
+        result = f"ended with {code}"
+    elif program.endless != (ended == "by Ctrl-C"):
+        result = f"ended {ended}"
+    elif shown < program.shows:
+        result = f"showed {shown} pictures"
+    elif program.writes and not written:
+        result = "wrote nothing"
+    elif program.says and program.says not in said + errors:
+        result = f"did not say {program.says!r}"
+    else:
+        result = "ran"
+    return {"result": result, "did": "; ".join(did), "ended": ended}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
