@@ -92,6 +92,7 @@ from samepath.cluster.records import (
     TimePassed,
 )
 from samepath.cluster.settings import Timeouts
+from samepath.simulator.carla.streams import with_gbuffers
 from samepath.simulator.server.rendering import RenderRequest, RenderResult, rounds
 
 __all__ = [
@@ -521,7 +522,7 @@ class _Step:
             if isinstance(message, m.NewEpisode):
                 self._forget(None)
             elif isinstance(message, m.NewActors) and message.gone:
-                self._forget(frozenset(message.gone))
+                self._forget(frozenset(with_gbuffers(message.gone)))
             for member in followers(self.state):
                 if isinstance(message, m.NewEpisode):
                     self._put(_replace(member, sent_episode=message.episode))

@@ -44,6 +44,7 @@ from samepath.core.errors import SamepathError
 from samepath.core.network import is_everywhere, is_loopback
 from samepath.simulator.carla import codec
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.carla.streams import with_gbuffers
 from samepath.simulator.maps import RoadMap
 from samepath.simulator.server.commands import CallerGone, StreamUnheard
 from samepath.simulator.server.episode import Episode
@@ -705,7 +706,7 @@ class ClusterShell:
 
     def _forget_sensors(self, sensors: Sequence[int] | None) -> None:
         frames = self._counters.sensor_frames
-        for sensor in (*frames, *self.thumbnails_wanted) if sensors is None else sensors:
+        for sensor in (*frames, *self.thumbnails_wanted) if sensors is None else with_gbuffers(sensors):
             self.thumbnails_wanted.discard(sensor)
             self.thumbnails.pop(sensor, None)
             frames.pop(sensor, None)

@@ -145,8 +145,6 @@ def test_who_is_gone_has_no_parts(host, name):
     [
         ("set_bones_transform", "cannot be posed"),
         ("blend_pose", "cannot be posed"),
-        ("enable_gbuffers", "sensor.camera.depth"),
-        ("get_gbuffer_token", "G-buffers; sensor.camera.depth, .normals"),
     ],
 )
 def test_the_rest_is_refused_in_words(host, name, words):

@@ -410,3 +410,60 @@ def test_without_the_compiler_the_answer_says_what_to_install(monkeypatch):
     for name, _ in EYES:
         with pytest.raises(SamepathError, match=r"not supported by samepath: .*pip install 'samepath\[sensors\]'"):
             call(episode(), "spawn_actor", described(name), place())
+
+
+@needs_numba
+def test_a_cameras_gbuffers_are_what_other_cameras_at_its_place_draw():
+    host = episode()
+    car, size = spawn(host).id, {"image_size_x": 64, "image_size_y": 48, "fov": 100}
+    camera, own = attach(host, "sensor.camera.rgb", car, place(x=1.5, z=2.0), **size)
+    others = {
+        gbuffer: attach(host, f"sensor.camera.{kind}", car, place(x=1.5, z=2.0), **size)[1]
+        for gbuffer, kind in ((1, "depth"), (3, "normals"), (12, "semantic_segmentation"))
+    } | {0: own}
+    streams = {gbuffer: _gbuffer(host, camera, gbuffer) for gbuffer in range(13)}
+    assert len(set(streams.values())) == 13
+    ticks(host, 3)
+    outbox = host.context.outbox
+    for gbuffer, stream_id in streams.items():
+        found = outbox.of(stream_id)
+        assert len(found) == 3
+        assert all(struct.unpack_from("<Q", message)[0] == frames.GBUFFER for message in found)
+        if gbuffer in others:
+            assert [message[8:] for message in found] == [message[8:] for message in outbox.of(others[gbuffer])]
+        else:
+            assert found[-1][48:] == struct.pack("<IIf", 64, 48, 100.0) + b"\0\0\0\xff" * (64 * 48)
+
+
+@needs_numba
+def test_gbuffers_need_no_listener_of_the_camera_and_end_with_it():
+    host = episode()
+    car = spawn(host).id
+    actor = call(host, "spawn_actor_with_parent", described("sensor.camera.rgb", image_size_x=32), place(z=2.0), car, 0, "")
+    depth = _gbuffer(host, actor.id, 1)
+    ticks(host, 2)
+    again = call(host, "get_gbuffer_token", actor.id, 1)  # CARLA's client asks again before it stops listening
+    assert struct.unpack("<I", again[:4])[0] == depth
+    assert len(host.context.outbox.of(depth)) == 2
+    assert depth in host.connections.subscriptions
+    call(host, "destroy_actor", actor.id)
+    assert depth not in host.connections.subscriptions
+    ticks(host, 2)
+    assert len(host.context.outbox.of(depth)) == 2
+
+
+def _gbuffer(host, camera, gbuffer):
+    return struct.unpack("<I", call(host, "get_gbuffer_token", camera, gbuffer)[:4])[0]
+
+
+@needs_numba
+def test_only_colour_cameras_have_gbuffers():
+    host = episode()
+    car = spawn(host).id
+    camera, _ = attach(host, "sensor.camera.rgb", car, image_size_x=32, image_size_y=32)
+    depth, _ = attach(host, "sensor.camera.depth", car, image_size_x=32, image_size_y=32)
+    assert call(host, "are_gbuffers_enabled", camera)
+    assert not call(host, "are_gbuffers_enabled", depth)
+    for actor, gbuffer, words in ((depth, 1, "only sensor.camera.rgb"), (camera, 13, "below 13"), (car, 1, "a sensor")):
+        with pytest.raises(SamepathError, match=words):
+            call(host, "get_gbuffer_token", actor, gbuffer)

@@ -1,6 +1,7 @@
 """What goes over the streams, byte by byte: a length, a header of 48 bytes, then the state of all actors or a measurement."""
 
 import struct
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -33,6 +34,13 @@ SENSOR_TYPES: Final = {
     "sensor.other.v2x_custom": 21,
 }
 WORLD_OBSERVER: Final = 17
+# Of a picture in a G-buffer's stream, eight bits to a channel.
+GBUFFER: Final = 18
+# CARLA's ``GBufferTextureID``: SceneColor, SceneDepth, SceneStencil, GBufferA to GBufferF, Velocity, SSAO, CustomDepth,
+# CustomStencil.
+GBUFFERS_COUNT: Final = 13
+# Numbers of streams and actors below this; above are the streams of G-buffers.
+GBUFFERS_BIT: Final = 26
 WORLD_STREAM: Final = 1
 MAP_CHANGED, LIGHTS_CHANGED = 1, 2
 ACTIVE: Final = 1
@@ -123,6 +131,18 @@ def episode_state(moment: FrameTime, episode_id: int, wall_s: float, delta_s: fl
     """The state of all actors."""
     block = _EPISODE.pack(episode_id, wall_s, delta_s, 0, 0, 0, flags)
     return header(WORLD_OBSERVER, moment) + block + states.tobytes()
+
+
+def gbuffer_number(number: int, gbuffer: int) -> int:
+    """A camera's G-buffer by the number of the camera or of its stream: it follows from that, so that nothing need be kept."""
+    return (gbuffer + 1) << GBUFFERS_BIT | number
+
+
+def with_gbuffers(numbers: Iterable[int]) -> Iterator[int]:
+    """Numbers of cameras, or of anything else, and of the G-buffers that go with them."""
+    for number in numbers:
+        yield number
+        yield from (gbuffer_number(number, gbuffer) for gbuffer in range(GBUFFERS_COUNT))
 
 
 def _checked(*values: float) -> None:

@@ -24,7 +24,7 @@ import msgpack
 
 from samepath.core.errors import InputError
 from samepath.simulator.carla import codec
-from samepath.simulator.carla.streams import SENSOR_TYPES, WORLD_OBSERVER
+from samepath.simulator.carla.streams import GBUFFER, SENSOR_TYPES, WORLD_OBSERVER
 
 NEWEST: Final = "0.9.16"
 TOO_OLD: Final = (
@@ -37,7 +37,7 @@ _USUAL_OFFSET: Final = [[-10.0, 0.0, 5.0], [-25.0, 0.0, 0.0]]
 _TYPE: Final = struct.Struct("<Q")
 _COSMOS: Final = SENSOR_TYPES["sensor.camera.cosmos_visualization"]
 _EVENTS: Final = frozenset({SENSOR_TYPES["sensor.other.collision"], SENSOR_TYPES["sensor.other.obstacle"]})
-_GBUFFERS: Final = (WORLD_OBSERVER + 1, WORLD_OBSERVER + 2)
+_GBUFFERS: Final = (GBUFFER, GBUFFER + 1)
 _HEADER_BYTES: Final = 48
 
 

@@ -14,8 +14,8 @@ has the renderer make them; a result is published behind the header that was pac
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ from samepath.simulator.carla import streams as frames
 from samepath.simulator.carla.codec import NOT_SUPPORTED, CallError
 from samepath.simulator.carla.records import Actor, Description
 from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
-from samepath.simulator.sensors.cameras import CameraSensor
+from samepath.simulator.sensors.cameras import CameraSensor, image_header
 from samepath.simulator.sensors.events import KIND as EVENTS
 from samepath.simulator.sensors.events import EventCamera
 from samepath.simulator.sensors.inertial import Gnss, Imu, ObstacleDetector, acceleration_of
@@ -33,7 +33,7 @@ from samepath.simulator.sensors.sensor import NoiseKey, interval_s, is_due
 from samepath.simulator.server.actors import ActorEntry
 from samepath.simulator.server.episode import Episode, ViewBuilder
 from samepath.simulator.server.maps import ServedMap
-from samepath.simulator.server.rendering import RenderRequest, require_renderer
+from samepath.simulator.server.rendering import COLOUR, RenderRequest, require_renderer
 from samepath.simulator.world.world import World
 
 
@@ -78,7 +78,27 @@ class SensorModel(Protocol):
 def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
     """Let all sensors follow a tick; those that somebody listens to send what is due."""
     episode.viewer.follow()
+    requests, owners = _follow(episode, collisions)
+    if requests:
+        episode.viewer.mark_seen()
+    elif not episode.context.renderer.wants_every_tick:
+        episode.context.renderer.idle()
+        return
+    for result in episode.context.renderer.render(episode.viewer.view(), tuple(requests.values())):
+        entry = owners[result.sensor]
+        if isinstance(entry.model, VisualSensor) and result.sensor == entry.id:
+            entry.model.memory = result.memory
+        if result.error:
+            _silence(episode, entry, result.error)
+        elif result.payload:
+            request = requests[result.sensor]
+            episode.context.outbox.publish(request.stream, request.head + result.payload)
+
+
+def _follow(episode: Episode, collisions: tuple[Collision, ...]) -> "tuple[dict[int, RenderRequest], dict[int, SensorEntry]]":
+    """Let all sensors follow; send what is measured here. What is to be rendered, and for which sensors, by its number."""
     requests: dict[int, RenderRequest] = {}
+    owners: dict[int, SensorEntry] = {}
     for entry in episode.actors.all(SensorEntry):
         parent = episode.actors.find(entry.record.parent_id)
         context = SensorContext(
@@ -96,33 +116,46 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
             scenery=episode.scenery,
         )
         entry.model.follow(context)
-        if not entry.is_due(episode.delta_s) or entry.stream_id not in episode.connections.subscriptions:
+        if not entry.is_due(episode.delta_s):
             continue
-        head = frames.header(frames.SENSOR_TYPES[entry.type_id], episode.moment, episode.actors.motion(entry.id))
-        if isinstance(entry.model, VisualSensor):
-            requests[entry.id] = entry.model.request(context, entry.stream_id, head)
-            continue
-        try:
-            payloads = entry.model.measure(context)
-        except SamepathError as error:  # such as a receiver beyond the edge of its map
-            _silence(episode, entry, str(error))
-            continue
-        for payload in payloads:
-            episode.context.outbox.publish(entry.stream_id, head + payload)
-    if requests:
-        episode.viewer.mark_seen()
-    elif not episode.context.renderer.wants_every_tick:
-        episode.context.renderer.idle()
+        found = list(_gbuffers(episode, entry, entry.model, context)) if isinstance(entry.model, ServedCamera) else []
+        if entry.stream_id in episode.connections.subscriptions:
+            head = frames.header(frames.SENSOR_TYPES[entry.type_id], episode.moment, episode.actors.motion(entry.id))
+            if isinstance(entry.model, VisualSensor):
+                found.append(entry.model.request(context, entry.stream_id, head))
+            else:
+                _measure(episode, entry, context, head)
+        requests |= {request.sensor: request for request in found}
+        owners |= {request.sensor: entry for request in found}
+    return requests, owners
+
+
+def _measure(episode: Episode, entry: "SensorEntry", context: SensorContext, head: bytes) -> None:
+    """Send what a sensor measures that needs no renderer."""
+    try:
+        payloads = entry.model.measure(context)
+    except SamepathError as error:  # such as a receiver beyond the edge of its map
+        _silence(episode, entry, str(error))
         return
-    for result in episode.context.renderer.render(episode.viewer.view(), tuple(requests.values())):
-        entry = episode.actors.get(result.sensor, SensorEntry, "a sensor")
-        if isinstance(entry.model, VisualSensor):
-            entry.model.memory = result.memory
-        if result.error:
-            _silence(episode, entry, result.error)
-        elif result.payload:
-            request = requests[result.sensor]
-            episode.context.outbox.publish(request.stream, request.head + result.payload)
+    for payload in payloads:
+        episode.context.outbox.publish(entry.stream_id, head + payload)
+
+
+def _gbuffers(
+    episode: Episode, entry: "SensorEntry", camera: "ServedCamera", context: SensorContext
+) -> Iterator[RenderRequest]:
+    """What is to be drawn for a camera's G-buffers that somebody listens to; black ones are sent at once."""
+    for gbuffer in range(frames.GBUFFERS_COUNT if entry.type_id == COLOUR else 0):
+        stream_id = frames.gbuffer_number(entry.stream_id, gbuffer)
+        if stream_id not in episode.connections.subscriptions:
+            continue
+        head = frames.header(frames.GBUFFER, episode.moment, episode.actors.motion(entry.id))
+        kind = GBUFFERS.get(gbuffer)
+        if kind is None:
+            episode.context.outbox.publish(stream_id, head + camera.black())
+        else:
+            number = frames.gbuffer_number(entry.id, gbuffer)
+            yield replace(camera.request(context, stream_id, head), sensor=number, type_id=kind)
 
 
 def _silence(episode: Episode, entry: "SensorEntry", why: str) -> None:
@@ -359,6 +392,11 @@ class ServedCamera(VisualSensor):
         size = MeasurementSize(CameraSensor.from_attributes(description.id, given(description)).payload_bytes)
         return lambda _: size
 
+    def black(self) -> bytes:
+        """A picture of nothing, as CARLA sends it of a G-buffer that a scene has not."""
+        camera = CameraSensor.from_attributes(self._type_id, dict(self._attributes))
+        return image_header(camera.width, camera.height, camera.fov_deg) + b"\0\0\0\xff" * (camera.width * camera.height)
+
     def follow(self, context: SensorContext) -> None:
         """Follow where the camera was a tick earlier: flow is motion since then, whoever listens."""
         super().follow(context)
@@ -435,6 +473,14 @@ def _size_of_rays(payload_bytes: Callable[[float], int], period_s: float, step_s
 
 
 FLOW: Final = "sensor.camera.optical_flow"
+# The G-buffers that our renderer has, by CARLA's number, each as the camera that draws it: SceneColor, SceneDepth, GBufferA
+# (normals) and CustomStencil, where CARLA has its semantic tags. The others are black.
+GBUFFERS: Final = {
+    0: COLOUR,
+    1: "sensor.camera.depth",
+    3: "sensor.camera.normals",
+    12: "sensor.camera.semantic_segmentation",
+}
 
 SENSOR_MODELS: Final[dict[str, Callable[[Description, int], SensorModel]]] = {
     **dict.fromkeys(CAMERAS, ServedCamera),
@@ -481,3 +527,7 @@ class SensorEntry(ActorEntry):
         """Is a measurement due after a tick of ``delta_s``? The first at once, then every period."""
         self.age_s = 0.0 if self.age_s is None else self.age_s + delta_s
         return is_due(self.period_s, self.age_s, delta_s)
+
+    def streams(self) -> Iterator[int]:
+        """Its stream, and those of its G-buffers."""
+        yield from frames.with_gbuffers((self.stream_id,))

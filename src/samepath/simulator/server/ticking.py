@@ -625,8 +625,9 @@ def destroy(episode: Episode, actor_id: int) -> None:
     if entry.volume is not None:
         episode.world.remove_friction_volume(entry.volume)
     if isinstance(entry, SensorEntry):
-        episode.connections.subscriptions.end(entry.stream_id)
-        episode.context.outbox.forget(entry.stream_id)
+        for stream_id in entry.streams():
+            episode.connections.subscriptions.end(stream_id)
+            episode.context.outbox.forget(stream_id)
     parent = episode.actors.find(entry.record.parent_id)
     if parent is not None:
         parent.children.remove(actor_id)

@@ -7,10 +7,6 @@ from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import VALUE, VOID, Table
 
 TABLE: Final = Table()
-_GBUFFERS: Final = (
-    "cameras have no G-buffers; sensor.camera.depth, .normals, .semantic_segmentation, .instance_segmentation and "
-    ".optical_flow at the same place give what is in them, bit for bit of the same scene"
-)
 
 TABLE.missing("there are no textures", VOID, ("apply_color_texture_to_objects", "apply_float_color_texture_to_objects"))
 TABLE.missing("day and night do not change the lights", VOID, ("update_day_night_cycle",))
@@ -22,8 +18,6 @@ TABLE.missing(
 )
 TABLE.missing("vehicles run on Rapier only", VOID, ("enable_carsim", "use_carsim_road", "enable_chrono_physics"))
 TABLE.missing("ROS is not built in", VOID, ("enable_sensor_for_ros", "disable_sensor_for_ros"))
-TABLE.missing(_GBUFFERS, VOID, ("enable_gbuffers",))
-TABLE.missing(_GBUFFERS, VALUE, ("get_gbuffer_token",))
 
 
 @TABLE.void(u32, idle="there is no other physics to come back from")
@@ -33,9 +27,4 @@ def restore_physx_physics(_: Episode, actor_id: int) -> None:
 
 @TABLE.query(u32, idle="never: ROS is not built in")
 def is_sensor_enabled_for_ros(_: Episode, stream_id: int) -> bool:
-    return False
-
-
-@TABLE.query(u32, idle="never: cameras have no G-buffers")
-def are_gbuffers_enabled(_: Episode, actor_id: int) -> bool:
     return False

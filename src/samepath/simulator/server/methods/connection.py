@@ -6,12 +6,13 @@ from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, WireError, came, flag, long_text, pack, struct_of, text, u16, u32
 from samepath.simulator.carla.records import VehicleControl
-from samepath.simulator.carla.streams import WORLD_STREAM
+from samepath.simulator.carla.streams import GBUFFERS_BIT, GBUFFERS_COUNT, WORLD_STREAM, gbuffer_number
 from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId, client_id, number, packed
 from samepath.simulator.server.actors import VehicleEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.maps import SENT, requested_file, required_files, shown_path
 from samepath.simulator.server.methods.table import VOID, Table
+from samepath.simulator.server.rendering import COLOUR
 from samepath.simulator.server.rpc import MalformedCallError, Sender, checked_call, parse
 from samepath.simulator.server.sensors import SensorEntry
 from samepath.simulator.server.ticking import LONGEST_STEP_S, prepare, step_of, tick
@@ -64,6 +65,35 @@ def get_sensor_token(episode: Episode, sender: Sender, stream_id: int) -> tuple[
         episode.connections.subscriptions.add(stream_id, sender.home)
         episode.context.outbox.expect(stream_id, sender.home)
     return (episode.token(stream_id, sender),)
+
+
+@TABLE.value(u32, u32, sender=True)
+def get_gbuffer_token(episode: Episode, sender: Sender, actor_id: int, gbuffer: int) -> bytes:
+    """The token of the stream of a camera's G-buffer. CARLA's client asks for it also to stop listening."""
+    entry = episode.actors.get(actor_id, SensorEntry, "a sensor")
+    if entry.type_id != COLOUR:
+        raise CallError(f"actor {actor_id} is a {entry.type_id}: only {COLOUR} has G-buffers")
+    if gbuffer >= GBUFFERS_COUNT:
+        raise CallError(f"a G-buffer below {GBUFFERS_COUNT} was wanted, but {gbuffer} came")
+    if max(episode.next_stream_id, episode.next_actor_id) >= 1 << GBUFFERS_BIT:
+        raise CallError("there were too many actors for G-buffers: load the map anew")
+    stream_id, subscriptions = gbuffer_number(entry.stream_id, gbuffer), episode.connections.subscriptions
+    if sender.home not in subscriptions.homes(stream_id):
+        subscriptions.add(stream_id, sender.home)
+        episode.context.outbox.expect(stream_id, sender.home)
+    return episode.token(stream_id, sender)
+
+
+@TABLE.void(u32, flag, idle="a G-buffer is drawn for whoever listens to it")
+def enable_gbuffers(_: Episode, actor_id: int, enabled: bool) -> None:
+    pass
+
+
+@TABLE.query(u32)
+def are_gbuffers_enabled(episode: Episode, actor_id: int) -> bool:
+    """Has an actor G-buffers?"""
+    entry = episode.actors.find(actor_id)
+    return isinstance(entry, SensorEntry) and entry.type_id == COLOUR
 
 
 @TABLE.query(quick=True)
