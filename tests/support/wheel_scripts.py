@@ -493,6 +493,21 @@ def synchronous_traffic_manager(port):
     return {"ticks": world.get_snapshot().frame - first}
 
 
+def loads_with_a_traffic_manager(port):
+    """In real time: the traffic manager's thread goes on while its client has no world."""
+    client, world = connect(port, synchronous=False)
+    manager = client.get_trafficmanager(free_port())
+    loads = 0
+    for name in ["Town03", "t-junction"] * 3:
+        for at in range(4):
+            car(world, at).set_autopilot(True, manager.get_port())
+        for _ in range(5):
+            world.wait_for_tick()
+        world = client.load_world(name)
+        loads += 1
+    return {"loads": loads, "map": world.get_map().name}
+
+
 def scenery(port):
     _, world = connect(port)
     houses = world.get_environment_objects(carla.CityObjectLabel.Buildings)

@@ -148,6 +148,63 @@ def test_a_traffic_manager_that_does_not_ask_is_waited_for_once(server, monkeypa
         assert sorted(took_s[1:])[2] < 0.9  # most of them: a busy machine may be late with one
 
 
+LAYERS = 0xFFFF
+
+
+def test_what_a_client_asks_for_while_it_loads_a_map_is_answered_when_it_has_its_new_world(server):
+    with Manager(server) as client:
+        client.cycle()
+        load = client.send("load_new_episode", "double-mini-roundabout", True, LAYERS)
+        first = client.send("get_weather_parameters")  # of the traffic manager's thread, before the load is answered
+        assert client.receive()[0] == load
+        second = client.send("get_vehicle_light_states")  # and after it
+        for name, arguments in (("version", []), ("get_episode_info", []), ("get_sensor_token", [WORLD_STREAM])):
+            number = client.send(name, *arguments)
+            assert client.receive()[0] == number
+        assert [client.receive()[0], client.receive()[0]] == [first, second]
+        assert client.value("get_map_info")[0].endswith("double-mini-roundabout")
+
+
+@pytest.mark.parametrize("name", ["double-mini-roundabout", "no such map"])
+def test_a_client_that_does_not_enter_its_new_world_is_answered_all_the_same(server, name, monkeypatch):
+    monkeypatch.setattr(managers, "_ENTER_S", MOMENT_S)
+    with Manager(server) as client:
+        load = client.send("load_new_episode", name, True, LAYERS)
+        other = client.send("get_weather_parameters")
+        assert client.receive()[0] == load
+        assert client.receive()[0] == other
+        number = client.send("get_weather_parameters")
+        assert client.receive()[0] == number
+
+
+def test_whose_client_loads_nothing_or_has_no_traffic_manager_does_not_wait_for_a_load(server, monkeypatch):
+    monkeypatch.setattr(managers, "_ENTER_S", LONG_S * 10)
+    with Manager(server) as loader, Manager(server, 8001) as other, RawClient(server, timeout_s=LONG_S) as plain:
+        assert loader.ask("load_new_episode", "", True, LAYERS)[0] is None
+        other.socket.settimeout(LONG_S)
+        other.value("get_weather_parameters")
+        plain.value("get_weather_parameters")
+        assert plain.ask("load_new_episode", "", True, LAYERS)[0] is None
+        plain.value("get_weather_parameters")
+
+
+def test_a_client_that_gives_up_its_traffic_manager_or_goes_while_it_loads_leaves_nothing_behind(server, monkeypatch):
+    monkeypatch.setattr(managers, "_ENTER_S", LONG_S * 10)
+    with Manager(server) as client:
+        load = client.send("load_new_episode", "", True, LAYERS)
+        other = client.send("get_weather_parameters")
+        assert client.receive()[0] == load
+        client.send("destroy_traffic_manager", 8000)
+        assert client.receive()[0] == other
+    with Manager(server) as client:
+        assert client.ask("load_new_episode", "", True, LAYERS)[0] is None
+        client.send("get_weather_parameters")
+    assert until(lambda: not server._rpc.managers._managers)
+    with RawClient(server) as client:
+        assert client.value("version") == "0.9.16"
+    assert server.failures.empty()
+
+
 class ListeningManager:
     """The port of a traffic manager: takes calls down and answers them, where it is told to wait only when it may."""
 

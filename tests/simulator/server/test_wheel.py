@@ -180,6 +180,11 @@ def test_a_synchronous_traffic_manager_ticks_on(run):
     assert run("synchronous_traffic_manager")["ticks"] == 600
 
 
+def test_a_client_with_a_traffic_manager_loads_maps_in_real_time(run):
+    found = run("loads_with_a_traffic_manager")
+    assert found == {"loads": 6, "map": "Carla/Maps/t-junction"}
+
+
 def test_scenery(run):
     found = run("scenery", "town")
     assert found["houses"][0] == found["houses"][1] > 5

@@ -30,7 +30,7 @@ from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.dialects import NEWEST, TOO_OLD, Dialect
 from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 from samepath.simulator.server.methods.table import Method
-from samepath.simulator.server.traffic_managers import ASKS, CUES, NOTED, TrafficManagers
+from samepath.simulator.server.traffic_managers import ASKS, NOTED, TrafficManagers
 
 _REQUEST, _NOTIFICATION = 0, 2
 # A client of another version than ours ends itself when it gets its first state: before it has made so many calls more.
@@ -407,14 +407,13 @@ class Connection(asyncio.Protocol):
         A client's calls are answered in their order. Settings are the exception: they are the same before a tick and after it,
         and a traffic manager must have them before the tick is answered, see ``traffic_managers.py``.
         """
+        if self._server.managers.is_loading(self):
+            return False
         return not self._waiting or (name == ASKS and self._waiting == list(self._noted.values()).count("tick_cue"))
 
     def answer(self, call_id: int | None, result: bytes) -> None:
-        """Send the answer to a call that was submitted; that to a tick may have to wait for traffic managers."""
-        if self._noted.get(call_id) in CUES:
-            self._server.managers.hold(self, lambda: self._answer(call_id, result))
-        else:
-            self._answer(call_id, result)
+        """Send the answer to a call that was submitted; it may have to wait for traffic managers."""
+        self._server.managers.answer(self, self._noted.get(call_id, ""), lambda: self._answer(call_id, result))
 
     def _answer(self, call_id: int | None, result: bytes) -> None:
         self._waiting -= 1

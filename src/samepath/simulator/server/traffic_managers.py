@@ -16,6 +16,11 @@ A moment is not always enough: on a machine with more work than cores a thread m
 a cycle after every tick, and after the last one no call at all for seconds, has lost its wake-up: it is woken (``wake``),
 and all goes on as if nothing had been lost.
 
+A load is the other danger, in real time. CARLA's client lets go of its episode as soon as a load has been answered, and has
+none until it has asked for the new one; its traffic manager's thread goes on meanwhile, and the first look at the episode ends
+the process. So whatever that thread asks for is answered when the client has its new episode: it asks for the stream of its
+states then, and the first of these makes it stop the thread and begin anew.
+
 Lives in the event loop.
 """
 
@@ -30,7 +35,10 @@ import msgpack
 ASKS: Final = "get_episode_settings"  # the last call of a cycle
 _CYCLES: Final = "get_vehicle_light_states"  # a call of every cycle, with or without vehicles
 CUES: Final = frozenset({"tick_cue", "set_episode_settings"})  # after their answers a client ticks its traffic managers
-NOTED: Final = CUES | {ASKS}
+_LOADS: Final = "load_new_episode"
+_LOADED: Final = "get_sensor_token"  # the last call of a load: the client has its new episode
+_LOADING: Final = frozenset({_LOADS, "version", "get_episode_info", _LOADED})  # calls of the thread that loads
+NOTED: Final = CUES | _LOADING | {ASKS}
 
 # From the answer of the settings to that of the tick. The loop's timers round up to 1 ms; a tick that took longer than this
 # anyhow is not held back at all.
@@ -43,6 +51,9 @@ _SILENT_S: Final = 3.0
 _SURE_S: Final = 1.0
 _WAKE_S: Final = 10.0
 _LOOK_S: Final = 0.5
+# How long answers wait for a client that has been told of its new world and does not enter it: a load that failed, or a client
+# that does it in another way.
+_ENTER_S: Final = 1.0
 
 
 _MOST_BYTES: Final = 4096
@@ -74,7 +85,8 @@ class _Manager:
     """The traffic managers of one connection.
 
     ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick, after a
-    cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick.
+    cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick. ``load``: its
+    client loads a map.
     """
 
     ports: set[int] = field(default_factory=set)
@@ -84,12 +96,21 @@ class _Manager:
     due: bool = False
     heard_s: float = 0.0
     waking: asyncio.Task[None] | None = None
+    load: "_Load | None" = None
 
     def wait_s(self, now_s: float) -> float:
         """How long a tick's answer is to be held back for it."""
         if self.phase is _Phase.CYCLING and not self.doubted:
             return _LONGEST_S
         return self.settled_s + _APART_S - now_s
+
+
+@dataclass(eq=False)
+class _Load:
+    """A map that a client loads, and the answers that wait until it is there."""
+
+    sends: list[Callable[[], None]] = field(default_factory=list)
+    timer: asyncio.TimerHandle | None = None
 
 
 @dataclass(eq=False)
@@ -127,6 +148,8 @@ class TrafficManagers:
             manager.ports.discard(arguments[0])
             if not manager.ports:
                 self.gone(client)
+        elif name == _LOADS:
+            manager.load = manager.load or _Load()
         elif name == _CYCLES and manager.phase is _Phase.TICKED:
             # Later in the same tick it is the user's own call.
             manager.phase = _Phase.CYCLING
@@ -148,10 +171,45 @@ class TrafficManagers:
             return
         if manager.waking is not None:
             manager.waking.cancel()
+        self._end_load(manager)
         self._look_again()
 
-    def hold(self, client: ManagerOwner, send: Callable[[], None]) -> None:
-        """Send the answer to a tick: now, or as soon as it is safe."""
+    def is_loading(self, client: ManagerOwner) -> bool:
+        """Does a client with a traffic manager load a map?"""
+        manager = self._managers.get(client)
+        return manager is not None and manager.load is not None
+
+    def answer(self, client: ManagerOwner, name: str, send: Callable[[], None]) -> None:
+        """Send an answer: now, or as soon as it is safe. ``name`` is that of the call, if it is one of those ``NOTED``."""
+        manager = self._managers.get(client) if self._managers else None
+        load = None if manager is None else manager.load
+        if load is not None and name not in _LOADING:
+            load.sends.append(send)
+            return
+        if name in CUES:
+            self._hold(client, send)
+        else:
+            send()
+        if manager is None or load is None:
+            return
+        if name == _LOADED:
+            self._end_load(manager)
+        elif name == _LOADS:
+            if load.timer is not None:
+                load.timer.cancel()
+            load.timer = asyncio.get_running_loop().call_later(_ENTER_S, self._end_load, manager)
+
+    def _end_load(self, manager: _Manager) -> None:
+        load, manager.load = manager.load, None
+        if load is None:
+            return
+        if load.timer is not None:
+            load.timer.cancel()
+        for send in load.sends:
+            send()
+
+    def _hold(self, client: ManagerOwner, send: Callable[[], None]) -> None:
+        """Send the answer to a tick when no traffic manager is on its way to wait for it."""
         if not self._managers:
             send()
             return
