@@ -8,11 +8,13 @@ server started with ``--protocol``. A wheel older than 0.9.14 must be refused in
 import argparse
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from bench.tools import code_measured, save
+from tests.compatibility.serving import serving
 
 PORT = 3780
 SERVED = ("0.9.16", "0.9.15", "0.9.14")
@@ -86,56 +88,44 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pythons", nargs="+", type=Path, help="interpreters with a carla wheel")
     parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     table = Table("carla", "protocol", "result", box=None)
     good = True
+    results: dict[str, object] = {}
     for python in arguments.pythons:
-        version = _version(python)
+        version, language = _versions(python)
         protocol = version if version in SERVED else SERVED[0]
         passed, words = run(python, protocol, arguments.port, refused=version not in SERVED)
         good = good and passed
         table.add_row(version, protocol, words)
+        results[version] = {"python": language, "protocol": protocol, "good": passed, "words": words}
     Console(width=140).print(table)
+    if arguments.save:
+        save("clients", {"clients": results}, ["python", "-m", "tests.compatibility.clients", "PYTHON..."])
     return 0 if good else 1
 
 
-def _version(python: Path) -> str:
-    asked = "import carla; print(carla.Client('127.0.0.1', 1).get_client_version())"
+def _versions(python: Path) -> tuple[str, str]:
+    """Of the client, and of Python."""
+    asked = "import carla, platform; print(carla.Client('127.0.0.1', 1).get_client_version(), platform.python_version())"
     done = subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True, timeout=60)
-    return done.stdout.strip()
+    client, language = done.stdout.split()
+    return client, language
 
 
 def run(python: Path, protocol: str, port: int, *, refused: bool) -> tuple[bool, str]:
     """Did a client do everything, or was it told that it is too old? And what it said."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "samepath",
-            "serve",
-            "--port",
-            str(port),
-            "--map",
-            "t-junction",
-            "--protocol",
-            protocol,
-        ]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder) as server:
-            try:
-                assert server.stderr is not None
-                first = server.stderr.readline()
-                if "serving map" not in first:
-                    return False, f"the server did not start: {first.strip()}"
-                done = subprocess.run(
-                    [str(python), "-c", SCRIPT, str(port)], check=False, capture_output=True, text=True, timeout=LONGEST_S
-                )
-            finally:
-                server.terminate()
-        said = ", ".join(line for line in done.stdout.splitlines() if "WARNING" not in line)
-        last = next((line for line in reversed(done.stderr.splitlines()) if line.strip() and "WARNING" not in line), "")
-        if refused:
-            return "older than CARLA 0.9.14" in last, f"refused: {last[:90]}"
-        return done.returncode == 0 and said.endswith("recorder"), said if done.returncode == 0 else f"{said}; {last[:90]}"
+    with serving(port, ["--map", "t-junction", "--protocol", protocol]):
+        done = subprocess.run(
+            [str(python), "-c", SCRIPT, str(port)], check=False, capture_output=True, text=True, timeout=LONGEST_S
+        )
+    said = ", ".join(line for line in done.stdout.splitlines() if "WARNING" not in line)
+    last = next((line for line in reversed(done.stderr.splitlines()) if line.strip() and "WARNING" not in line), "")
+    if refused:
+        return "older than CARLA 0.9.14" in last, f"refused: {last[:90]}"
+    return done.returncode == 0 and said.endswith("recorder"), said if done.returncode == 0 else f"{said}; {last[:90]}"
 
 
 if __name__ == "__main__":

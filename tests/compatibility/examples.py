@@ -1,12 +1,13 @@
 """The programs in CARLA's ``PythonAPI/examples`` and ``PythonAPI/util``, unmodified, against ``samepath serve``.
 
 ``python -m tests.compatibility.examples FOLDER --python PYTHON``, with FOLDER CARLA's ``PythonAPI`` (branch ``ue4/0.9.16``)
-and PYTHON an interpreter with the ``carla`` wheel, numpy 1, matplotlib before 3.9, ``pygame``, ``networkx``, ``shapely``,
-``pillow``, ``psutil``, ``py-cpuinfo`` and ``gputil``. Not a file is changed. Map ``town`` stands for CARLA's towns. There is no
-display: pygame draws into memory (``SDL_VIDEODRIVER=dummy``), and how many pictures a program shows is counted from outside;
-``--keep DIR`` keeps the last of each, beside what it wrote. Many of the programs have no end, or one that may come late: they
-get Ctrl-C after some time, as from a user, and must then end by themselves. Programs of one session share a server; after each
-of them the server must answer.
+and PYTHON an interpreter with the ``carla`` wheel, numpy before 1.24, matplotlib before 3.9, ``pygame``, ``networkx``,
+``shapely``, ``pillow``, ``psutil``, ``py-cpuinfo`` and ``gputil``. Not a file is changed. Map ``town`` stands for CARLA's
+towns; programs with places of Town03 and Town05 written into them run with ``--maps FOLDER`` alone, which holds those two.
+There is no display: pygame draws into memory (``SDL_VIDEODRIVER=dummy``), and how many pictures a program shows is counted from
+outside; ``--keep DIR`` keeps the last of each, beside what it wrote. Many of the programs have no end, or one that may come
+late: they get Ctrl-C after some time, as from a user, and must then end by themselves. Programs of one session share a server;
+after each of them the server must answer.
 
 A program has *run* if it ended well, showed or wrote what it is there for, and its errors hold no traceback.
 """
@@ -27,7 +28,7 @@ from rich.table import Table
 
 from bench.tools import code_measured, save
 from samepath.core.clock import SYSTEM_CLOCK
-from tests.support import ROOT
+from tests.compatibility.serving import serving
 
 PORT = 2000  # written into some of the programs
 END_S = 60.0
@@ -41,9 +42,10 @@ _AFTER_THE_END = re.compile(r"terminate called without an active exception")
 _LAST_WORDS = ("done.", "Bye!")
 _BROKEN = re.compile(r"terminate called|Segmentation fault|(?m:^\w*(?:\.\w+)*(?:Error|Exception)\b.*$)")
 
-# Runs a program as the command line would, and counts what it shows.
+# Runs a program as a terminal would, where Ctrl-C is not ignored as it is in the background of a script; counts what it shows.
 RUN = f"""
-import runpy, sys
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 script = sys.argv[1]
 sys.argv = sys.argv[1:]
 sys.path[0] = script.rpartition("/")[0]
@@ -82,8 +84,9 @@ os._exit(0)
 class Program:
     """What is run: after ``stop_s`` it gets Ctrl-C, or within ``stop_s`` it must end by itself.
 
-    ``shows`` so many pictures at least, and ``writes`` a file of that pattern; ``says`` that in what it prints. Programs that
-    take out whoever they put there leave ``nobody`` behind. ``modules`` are put where it finds them.
+    ``shows`` so many pictures at least, and ``writes`` a file of that pattern; ``says`` that in what it prints, and
+    ``complains`` so of what it has checked. Programs that take out whoever they put there leave ``nobody`` behind. ``modules``
+    are put where it finds them. ``town`` is the map of its session's server, which nothing stands for.
     """
 
     name: str
@@ -93,8 +96,10 @@ class Program:
     shows: int = 0
     writes: str = ""
     says: str = ""
+    complains: str = ""
     nobody: bool = True
     modules: tuple[tuple[str, str], ...] = ()
+    town: str = ""
 
     def __str__(self) -> str:
         return " ".join([self.name, *self.words])
@@ -147,6 +152,7 @@ SESSIONS: tuple[tuple[Program, ...], ...] = (
     (_ends("examples/vehicle_physics.py"),),
     (_endless("examples/visualize_multiple_sensors.py", "--sync", shows=50),),
     (_ends("util/check_collisions_substepping.py"),),
+    (Program("util/check_lidar_bb.py", complains="Error!!!", town="Town03"),),
     (_ends("util/check_raycast_sensors_determinism.py"),),
     (
         _ends("util/config.py", "--inspect", says="town"),
@@ -161,6 +167,7 @@ SESSIONS: tuple[tuple[Program, ...], ...] = (
     (_benchmark("--tm"),),
     (_endless("util/raycast_sensor_testing.py", "--sync", "-ln", "1", "-rn", "1", shows=20),),
     (_ends("util/test_connection.py", says="onnected"),),
+    (Program("util/vehicle_physics_tester.py", ("--filter", "model3"), says="80 -> 0 km/h", town="Town05"),),
 )
 NOT_RUN = {
     "examples/invertedai_traffic.py": "needs a key of a service on the internet",
@@ -170,8 +177,6 @@ NOT_RUN = {
     "examples/nvidia": "needs NVIDIA's neural renderer",
     "examples/open3d_lidar.py": "needs a display with OpenGL",
     "examples/rss": "needs a client that was built with RSS",
-    "util/check_lidar_bb.py": "has places of Town03 written into it, a town that is not at hand",
-    "util/vehicle_physics_tester.py": "has places of Town05 written into it, a town that is not at hand",
     "util/apply_texture.py": "our renderer has no textures to replace",
     "util/osm_to_xodr.py": "needs no server",
 }
@@ -182,8 +187,10 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="CARLA's PythonAPI, with the folders examples and util in it")
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--only", default="", help="run only programs in whose command this occurs")
+    parser.add_argument("--maps", type=Path, help="a folder with Town03.xodr and Town05.xodr")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--keep", type=Path, help="keep there what each program wrote, and the last picture it showed")
+    parser.add_argument("--version", default="", help="which version FOLDER is, for the results")
     parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
     folder = arguments.folder.absolute()
@@ -192,9 +199,15 @@ def main() -> int:
     if arguments.save and not code_measured()["clean"]:
         parser.error("results are kept of a commit, and there are changes that are in none")
     results: dict[str, dict[str, object]] = {}
+    not_run = dict(NOT_RUN)
     for session in SESSIONS:
-        if any(arguments.only in str(program) for program in session):
-            results |= run(folder, arguments.python.absolute(), session, arguments.port, arguments.keep)
+        if not any(arguments.only in str(program) for program in session):
+            continue
+        town = session[0].town
+        if town and (arguments.maps is None or not (arguments.maps / f"{town}.xodr").is_file()):
+            not_run |= {program.name: f"there is no {town}" for program in session}
+            continue
+        results |= run(folder, arguments.python.absolute(), session, arguments.port, arguments.keep, arguments.maps)
     table = Table("program", "result", "what it did", box=None, title="CARLA's programs, unmodified", title_justify="left")
     for name, found in results.items():
         table.add_row(name, str(found["result"]), str(found["did"]))
@@ -202,48 +215,35 @@ def main() -> int:
     console.print(table)
     ran = sum(str(found["result"]).startswith("ran") for found in results.values())
     console.print(f"{ran} of {len(results)} ran")
-    for name, why in NOT_RUN.items():
+    for name, why in not_run.items():
         console.print(f"not run: {name}: {why}")
     if arguments.save:
-        figures: dict[str, object] = {"programs": results, "not_run": NOT_RUN}
+        figures: dict[str, object] = {"version": arguments.version, "programs": results, "not_run": not_run}
         save("examples", figures, ["python", "-m", "tests.compatibility.examples", "FOLDER", "--python", "PYTHON"])
     return 0 if ran == len(results) else 1
 
 
-def run(folder: Path, python: Path, session: tuple[Program, ...], port: int, keep: Path | None) -> dict[str, dict[str, object]]:
+def run(
+    folder: Path, python: Path, session: tuple[Program, ...], port: int, keep: Path | None, maps: Path | None
+) -> dict[str, dict[str, object]]:
     """Run the programs of a session against one server; each by its command with what became of it."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     results: dict[str, dict[str, object]] = {}
-    with tempfile.TemporaryDirectory() as data, tempfile.TemporaryFile("w+") as log:
-        command = [
-            sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "town", "--alias", "Town*=town",
-            "--data", data,
-        ]  # fmt: skip
-        with subprocess.Popen(command, stderr=log, text=True, env=environment) as server:
-            try:
-                _wait_for(server, python, port)
-                for program in session:
-                    print(f"{program} ...", file=sys.stderr, flush=True)
-                    with tempfile.TemporaryDirectory() as place:
-                        found = _run(folder, python, program, Path(place))
-                        left = _left(python, port)
-                        if left is None:
-                            found = found | {"result": "the server does not answer afterwards"}
-                        elif left and program.nobody:
-                            found["did"] = f"{found['did']}; leaves {left} actors behind".removeprefix("; ")
-                        results[str(program)] = found
-                        if keep is not None:
-                            shutil.copytree(place, keep / re.sub(r"[^\w.-]+", "_", str(program)), dirs_exist_ok=True)
-            finally:
-                server.terminate()
+    town = session[0].town
+    where = ["--map", town, "--maps", str(maps)] if town else ["--map", "town", "--alias", "Town*=town"]
+    with serving(port, where):
+        for program in session:
+            print(f"{program} ...", file=sys.stderr, flush=True)
+            with tempfile.TemporaryDirectory() as place:
+                found = _run(folder, python, program, Path(place))
+                left = _left(python, port)
+                if left is None:
+                    found = found | {"result": "the server does not answer afterwards"}
+                elif left and program.nobody:
+                    found["did"] = f"{found['did']}; leaves {left} actors behind".removeprefix("; ")
+                results[str(program)] = found
+                if keep is not None:
+                    shutil.copytree(place, keep / re.sub(r"[^\w.-]+", "_", str(program)), dirs_exist_ok=True)
     return results
-
-
-def _wait_for(server: "subprocess.Popen[str]", python: Path, port: int) -> None:
-    end_s = SYSTEM_CLOCK.monotonic_s() + END_S
-    while _left(python, port) is None:
-        if server.poll() is not None or SYSTEM_CLOCK.monotonic_s() > end_s:
-            sys.exit(f"the server did not start on port {port}")
 
 
 def _left(python: Path, port: int) -> int | None:
@@ -314,6 +314,8 @@ def judge(program: Program, place: Path, ended: str, code: int) -> dict[str, obj
         result = f"showed {shown} pictures"
     elif program.writes and not written:
         result = "wrote nothing"
+    elif program.complains and program.complains in said + errors:
+        result = f"said {program.complains!r}"
     elif program.says and program.says not in said + errors:
         result = f"did not say {program.says!r}"
     else:

@@ -10,10 +10,10 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from tests.support import ROOT
+from bench.tools import code_measured, save
+from tests.compatibility.serving import serving
 
 PORT = 3860
 LONGEST_S = 900.0
@@ -53,36 +53,28 @@ def main() -> int:
     parser.add_argument("--vehicles", type=int, default=20)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--port", type=int, default=PORT)
+    parser.add_argument("--version", default="", help="which version FOLDER is, for the results")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     if not (arguments.folder / "gym_carla").is_dir():
         parser.error(f"{arguments.folder}: a checkout of gym-carla was wanted")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
-    serve = [
-        sys.executable, "-m", "samepath", "serve", "--port", str(arguments.port), "--map", arguments.town,
-        "--maps", str(arguments.maps.absolute()),
-    ]  # fmt: skip
-    with (
-        tempfile.TemporaryDirectory() as place,
-        subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment, cwd=place) as server,
-    ):
-        try:
-            assert server.stderr is not None
-            first = server.stderr.readline()
-            if "serving map" not in first:
-                sys.exit(f"the server did not start: {first.strip()}")
-            words = [str(arguments.port), arguments.town, str(arguments.vehicles), str(arguments.steps)]
-            theirs = {**os.environ, "SDL_VIDEODRIVER": "dummy", "PYTHONPATH": str(arguments.folder.absolute())}
-            command = [str(arguments.python), "-c", SCRIPT, *words]
-            done = subprocess.run(
-                command, cwd=arguments.folder, capture_output=True, text=True, check=False, timeout=LONGEST_S, env=theirs
-            )
-        finally:
-            server.terminate()
-    for line in done.stdout.splitlines():
-        if line.startswith("result: "):
-            print(line.removeprefix("result: "))
+    with serving(arguments.port, ["--map", arguments.town, "--maps", str(arguments.maps.absolute())]):
+        words = [str(arguments.port), arguments.town, str(arguments.vehicles), str(arguments.steps)]
+        theirs = {**os.environ, "SDL_VIDEODRIVER": "dummy", "PYTHONPATH": str(arguments.folder.absolute())}
+        command = [str(arguments.python), "-c", SCRIPT, *words]
+        done = subprocess.run(
+            command, cwd=arguments.folder, capture_output=True, text=True, check=False, timeout=LONGEST_S, env=theirs
+        )
+    words = [line.removeprefix("result: ") for line in done.stdout.splitlines() if line.startswith("result: ")]
+    error = ""
     if done.returncode:
-        print(next((line for line in reversed(done.stderr.splitlines()) if line.strip()), f"ended with {done.returncode}"))
+        error = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), f"ended with {done.returncode}")
+    print("\n".join([*words, error]).strip())
+    if arguments.save:
+        figures: dict[str, object] = {"version": arguments.version, "town": arguments.town, "episodes": words, "error": error}
+        named = ["FOLDER", "--maps", "TOWNS", "--python", "PYTHON"]
+        save("gym-carla", figures, ["python", "-m", "tests.compatibility.gym_carla", *named])
     return done.returncode
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.support import ROOT
+from bench.tools import code_measured, save
+from tests.compatibility.serving import OUR_CODE
 
 LONGEST_S = 300.0
 MEMORY_BYTES = 4 << 30
@@ -58,8 +59,10 @@ def main() -> int:
     parser.add_argument("--maps", type=Path, help="a folder with the *.xodr files of towns")
     parser.add_argument("--only", default="", help="only files whose path holds this")
     parser.add_argument("--drive", action="store_true", help="also drive, twice, what is played")
-    parser.add_argument("--json", type=Path, help="write the results there, too")
+    parser.add_argument("--version", default="", help="which version FOLDER is, for the results")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     files = sorted(path for path in arguments.folder.rglob("*.xosc") if arguments.only in str(path) and not _is_catalogue(path))
     if not files:
         parser.error(f"{arguments.folder}: a folder with *.xosc files was wanted")
@@ -76,8 +79,10 @@ def main() -> int:
     console.print(table)
     for word, count in Counter(found["result"] for found in results.values()).most_common():
         console.print(f"{word}: {count} of {len(results)}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if arguments.save:
+        figures: dict[str, object] = {"version": arguments.version, "files": results}
+        named = ["FOLDER", "--maps", "TOWNS", *(["--drive"] if arguments.drive else [])]
+        save("openscenario", figures, ["python", "-m", "tests.compatibility.openscenario", *named])
     # A refusal is an answer; a crash, a hang or two runs that differ are not.
     good = all(found["result"] in ("played", "refused") and found.get("driven") != "DIFFERENT" for found in results.values())
     return 0 if good else 1
@@ -89,7 +94,7 @@ def _is_catalogue(path: Path) -> bool:
 
 def run(path: Path, maps: Path | None, *, drives: bool) -> dict[str, object]:
     """What became of one file."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    environment = {**os.environ, **OUR_CODE}
     if maps is not None:
         environment["SAMEPATH_MAPS"] = str(maps.absolute())
     command = [sys.executable, "-c", SCRIPT, str(path), "drive" if drives else "plan"]

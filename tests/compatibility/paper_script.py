@@ -18,14 +18,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.tools import code_measured, save
-from tests.support import ROOT
+from tests.compatibility.serving import serving
 
 PORT = 3860
 LONGEST_S = 1800.0
@@ -107,13 +106,9 @@ def kept(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool
 def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool) -> dict[str, object]:
     """One test, on a fresh server."""
     script, road = guide / "Running_tests" / "ROBOPILOT_Determinisim_V1.py", guide / "Import_map" / "Map" / "loop_geo_RHD.xodr"
-    ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     agents = arguments.folder.absolute() / "carla" / "PythonAPI" / "carla"
     theirs = {**os.environ, "PYTHONPATH": os.pathsep.join([str(agents), str(script.parent)]), "MPLBACKEND": "Agg"}
-    serve = [
-        sys.executable, "-m", "samepath", "serve", "--port", str(arguments.port), "--map", str(road),
-        "--protocol", _version(arguments.python), "--walk-anywhere",
-    ]  # fmt: skip
+    served = ["--map", str(road.absolute()), "--protocol", _version(arguments.python), "--walk-anywhere"]
     name = f"samepath_{number}_{int(crash)}.txt"
     words = [
         str(arguments.python), "-c", SHIM, str(script), "-p", str(arguments.port), "-n", str(arguments.repeats),
@@ -121,22 +116,13 @@ def run(arguments: argparse.Namespace, guide: Path, number: int, *, crash: bool)
     ]  # fmt: skip
     log = script.parent / "ExperimentResutls" / name
     log.unlink(missing_ok=True)  # of a run before: it must not be taken for this one's
-    with (
-        tempfile.TemporaryDirectory() as place,
-        subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=ours, cwd=place) as server,
-    ):
-        try:
-            assert server.stderr is not None
-            first = server.stderr.readline()
-            if "serving map" not in first:
-                return {"result": f"no server: {first.strip()}"}
+    try:
+        with serving(arguments.port, served):
             done = subprocess.run(
                 words, env=theirs, cwd=script.parent, capture_output=True, text=True, check=False, timeout=LONGEST_S
             )
-        except subprocess.TimeoutExpired:
-            return {"result": f"took more than {LONGEST_S:g} s"}
-        finally:
-            server.terminate()
+    except subprocess.TimeoutExpired:
+        return {"result": f"took more than {LONGEST_S:g} s"}
     if not log.is_file():
         lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         late = [line for line in lines if "time-out" in line]

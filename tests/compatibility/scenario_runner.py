@@ -30,7 +30,7 @@ from rich.table import Table
 
 from bench.tools import code_measured, save
 from tests.compatibility.repeats import FreshServers, repeated
-from tests.support import ROOT
+from tests.compatibility.serving import serving
 
 PORT = 3820
 LONGEST_S = 900.0
@@ -160,7 +160,7 @@ def kept(arguments: argparse.Namespace, name: str, words: list[str]) -> dict[str
         before: dict[str, str] = json.loads(path.read_text("utf-8"))
         return before
     found, said = run(arguments, words, ENDLESS_S if name in ENDLESS else None)
-    if path is not None and found["result"] != "no server":
+    if path is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.log").write_text(said, "utf-8")
         path.write_text(json.dumps(found), "utf-8")
@@ -170,26 +170,14 @@ def kept(arguments: argparse.Namespace, name: str, words: list[str]) -> dict[str
 def run(arguments: argparse.Namespace, words: list[str], stopped_s: float | None) -> tuple[dict[str, str], str]:
     """What one configuration came to, and all that ScenarioRunner said; ``stopped_s``: it has no end of its own."""
     folder, port = arguments.folder.absolute(), arguments.port
-    ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     theirs = {**os.environ, **_environment(folder), "PYTHONUNBUFFERED": "1"}  # what was said before it is stopped comes, too
-    serve = [sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "oval", "--maps", str(arguments.maps)]
     command = [
         str(arguments.python), "scenario_runner.py", "--port", str(port), "--trafficManagerPort", str(port + 7), "--sync",
         "--reloadWorld", "--output", "--timeout", "300", *words,
     ]  # fmt: skip
-    with (
-        tempfile.TemporaryDirectory() as place,
-        subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=ours, cwd=place) as server,
-    ):
-        driver = None
+    with serving(port, ["--map", "oval", "--maps", str(arguments.maps.absolute())]):
+        driver = subprocess.Popen([str(arguments.python), "-c", DRIVER, str(port), str(port + 7)], stderr=subprocess.DEVNULL)
         try:
-            assert server.stderr is not None
-            first = server.stderr.readline()
-            if "serving map" not in first:
-                return {"result": "no server", "why": first.strip()}, ""
-            driver = subprocess.Popen(
-                [str(arguments.python), "-c", DRIVER, str(port), str(port + 7)], stderr=subprocess.DEVNULL
-            )
             done = subprocess.run(
                 command,
                 cwd=folder / "scenario_runner",
@@ -205,10 +193,8 @@ def run(arguments: argparse.Namespace, words: list[str], stopped_s: float | None
                 return {"result": "played", "why": f"it has no end; stopped after {stopped_s:g} s"}, said
             return {"result": "took too long", "why": f"more than {LONGEST_S:g} s"}, said
         finally:
-            if driver is not None:
-                driver.kill()
-                driver.wait()
-            server.terminate()
+            driver.kill()
+            driver.wait()
     said = done.stdout + done.stderr
     found = _verdict(said)
     return (found if found["result"] == "judged" else {**found, "result": f"ended with {done.returncode}"}), said

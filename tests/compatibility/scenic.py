@@ -2,25 +2,26 @@
 
 ``python -m tests.compatibility.scenic FOLDER --python PYTHON``, with FOLDER a checkout of Scenic 3 and PYTHON an interpreter
 with ``scenic`` and the ``carla`` wheel. Every example whose town is in ``assets/maps/CARLA`` is sampled once and simulated for
-``--steps`` steps; towns that are not there (some are stored apart) are said to be missing. All examples share one server.
+``--steps`` steps, in CARLA's model of the world, as each of them says; towns that are not there (some are stored apart) are
+said to be missing. All examples share one server. Some need ``verifai``, too.
 """
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.support import ROOT
+from bench.tools import code_measured, save
+from tests.compatibility.serving import serving
 
 PORT = 3840
 LONGEST_S = 300.0
+MODEL = "scenic.simulators.carla.model"
 
 
 def main() -> int:
@@ -30,51 +31,43 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--only", default="", help="only examples whose path holds this")
     parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--json", type=Path, help="write the results there, too")
+    parser.add_argument("--version", default="", help="which version FOLDER is, for the results")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     examples = sorted((arguments.folder / "examples" / "carla").rglob("*.scenic"))
     maps = arguments.folder.absolute() / "assets" / "maps" / "CARLA"
     if not examples or not maps.is_dir():
         parser.error(f"{arguments.folder}: a checkout of Scenic with examples/carla and assets/maps/CARLA was wanted")
     towns = {path.stem for path in maps.glob("*.xodr")}
-    serve = [sys.executable, "-m", "samepath", "serve", "--port", str(arguments.port), "--map", "oval", "--maps", str(maps)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     results = {}
-    with (
-        tempfile.TemporaryDirectory() as place,
-        subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment, cwd=place) as server,
-    ):
-        try:
-            assert server.stderr is not None
-            first = server.stderr.readline()
-            if "serving map" not in first:
-                sys.exit(f"the server did not start: {first.strip()}")
-            for path in examples:
-                name = str(path.relative_to(arguments.folder))
-                if arguments.only not in name:
-                    continue
-                town = re.search(r"CARLA/(\w+)\.xodr", path.read_text("utf-8"))
-                if town is None or town[1] not in towns:
-                    results[name] = {"result": "not run", "why": f"there is no {town[1] if town else 'town in it'}"}
-                    continue
-                results[name] = run(arguments, path)
-                print(f"{name}: {json.dumps(results[name])[:300]}", file=sys.stderr, flush=True)
-        finally:
-            server.terminate()
+    with serving(arguments.port, ["--map", "oval", "--maps", str(maps)]):
+        for path in examples:
+            name = str(path.relative_to(arguments.folder))
+            if arguments.only not in name:
+                continue
+            town = re.search(r"CARLA/(\w+)\.xodr", path.read_text("utf-8"))
+            if town is None or town[1] not in towns:
+                results[name] = {"result": "not run", "why": f"there is no {town[1] if town else 'town in it'}"}
+                continue
+            results[name] = run(arguments, path)
+            print(f"{name}: {json.dumps(results[name])[:300]}", file=sys.stderr, flush=True)
     table = Table("example", "result", "", box=None)
     for name, found in results.items():
         table.add_row(name, found["result"], found["why"][:100])
     Console(width=180).print(table)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    if arguments.save:
+        figures: dict[str, object] = {"version": arguments.version, "steps": arguments.steps, "examples": results}
+        save("scenic", figures, ["python", "-m", "tests.compatibility.scenic", "FOLDER", "--python", "PYTHON"])
     return 0 if all(found["result"] in ("simulated", "not run") for found in results.values()) else 1
 
 
 def run(arguments: argparse.Namespace, path: Path) -> dict[str, str]:
     """What became of one example."""
     command = [
-        str(arguments.python), "-m", "scenic", str(path.absolute()), "--2d", "--simulate", "--count", "1", "--seed", "7",
-        "--time", str(arguments.steps), "-p", "port", str(arguments.port), "-p", "render", "0", "-p", "timeout", "120",
+        str(arguments.python), "-m", "scenic", str(path.absolute()), "--2d", "--model", MODEL,
+        "--simulate", "--count", "1", "--seed", "7", "--time", str(arguments.steps),
+        "-p", "port", str(arguments.port), "-p", "render", "0", "-p", "timeout", "120",
     ]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONGEST_S, cwd=arguments.folder)

@@ -12,7 +12,6 @@ Each module runs in a process of its own, all against one server: CARLA's client
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.support import ROOT
+from bench.tools import code_measured, save
+from tests.compatibility.serving import serving
 
 TOWN, OVAL = "town", "oval"
 MAPS = dict.fromkeys(("Town01", "Town02", "Town03", "Town04", "Town10HD"), TOWN) | {"Town05": OVAL}
@@ -61,8 +61,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="CARLA's PythonAPI/test, with the folder smoke in it")
     parser.add_argument("--real-pauses", action="store_true", help="keep the pauses of 5 s after loading a world")
-    parser.add_argument("--json", type=Path, help="write the results there, too")
+    parser.add_argument("--version", default="", help="which version FOLDER is, for the results")
+    parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
+    code_measured()  # now: what is changed while this runs is not measured
     modules = sorted(path.stem for path in (arguments.folder / "smoke").glob("test_*.py"))
     if not modules:
         parser.error(f"{arguments.folder}: a folder with smoke/test_*.py in it was wanted: CARLA's PythonAPI/test")
@@ -77,42 +79,34 @@ def main() -> int:
     passed = sum(result == "passed" for result in results.values())
     console.print(f"{passed} of {len(results)} passed; maps: " + ", ".join(f"{name} -> {ours}" for name, ours in MAPS.items()))
     console.print("pauses as they are" if arguments.real_pauses else f"pauses of 5 s after loading cut to {PAUSE_S:g} s")
-    if arguments.json:
-        figures = {"passed": passed, "tests": results, "maps": MAPS, "pauses_cut": not arguments.real_pauses}
-        arguments.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    if arguments.save:
+        figures: dict[str, object] = {
+            "version": arguments.version,
+            "passed": passed,
+            "tests": results,
+            "maps": MAPS,
+            "pauses_cut": not arguments.real_pauses,
+        }
+        save("smoke", figures, ["python", "-m", "tests.compatibility.smoke", "FOLDER"])
     return 0 if passed == len(results) else 1
 
 
 def run(folder: Path, modules: list[str], *, cut: bool) -> dict[str, str]:
     """Every test by name with what became of it; a module whose process ended early is a row of its own."""
     aliases = [word for name, ours in MAPS.items() for word in ("--alias", f"{name}={ours}")]
-    command = [sys.executable, "-m", "samepath", "serve", "--port", str(PORT), "--map", TOWN, *aliases]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     results: dict[str, str] = {}
-    with (
-        tempfile.TemporaryFile("w+") as log,
-        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server,
-    ):
-        try:
-            assert server.stderr is not None
-            first = server.stderr.readline()
-            if "serving map" not in first:
-                sys.exit(f"the server did not start: {first.strip()}")
-            for module in modules:
-                print(f"{module} ...", file=sys.stderr, flush=True)
-                words = [sys.executable, "-c", SCRIPT, f"smoke.{module}", "cut" if cut else "real", str(PAUSE_S)]
-                done = subprocess.run(
-                    words, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, timeout=LONGEST_S, check=False
-                )
-                last = done.stdout.strip().rpartition("\n")[2]
-                named = (
-                    json.loads(last)
-                    if done.returncode == 0 and last.startswith("{")
-                    else {module: f"ended with {done.returncode}"}
-                )
-                results |= {name.removeprefix("smoke."): result for name, result in named.items()}
-        finally:
-            server.terminate()
+    with tempfile.TemporaryFile("w+") as log, serving(PORT, ["--map", TOWN, *aliases]):
+        for module in modules:
+            print(f"{module} ...", file=sys.stderr, flush=True)
+            words = [sys.executable, "-c", SCRIPT, f"smoke.{module}", "cut" if cut else "real", str(PAUSE_S)]
+            done = subprocess.run(
+                words, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, timeout=LONGEST_S, check=False
+            )
+            last = done.stdout.strip().rpartition("\n")[2]
+            named = (
+                json.loads(last) if done.returncode == 0 and last.startswith("{") else {module: f"ended with {done.returncode}"}
+            )
+            results |= {name.removeprefix("smoke."): result for name, result in named.items()}
         if any(result != "passed" for result in results.values()):
             log.seek(0)
             sys.stderr.write(log.read()[-8000:])

@@ -16,7 +16,6 @@ puts 40 cars under the traffic manager for ten simulated minutes. What is counte
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.tools import code_measured, save
-from tests.support import ROOT
+from tests.compatibility.serving import serving
 
 PORT = 3760
 LONGEST_S = 3600.0
@@ -187,29 +186,16 @@ def main() -> int:
 
 def run(folder: Path, name: str, cars: int, seconds: float, port: int) -> dict[str, object]:
     """What was counted on one map, or the line it failed with."""
-    command = [sys.executable, "-m", "samepath", "serve", "--port", str(port), "--map", "oval", "--maps", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
-    with (
-        tempfile.TemporaryDirectory() as cwd,
-        tempfile.TemporaryFile("w+") as log,
-        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=cwd) as server,
-    ):
-        try:
-            assert server.stderr is not None
-            while "serving map" not in (line := server.stderr.readline()):
-                if not line:
-                    return {"error": "the server did not start"}
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            words = [sys.executable, "-c", SCRIPT, str(port), name, str(cars), str(seconds)]
-            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=log, text=True, timeout=LONGEST_S, check=False)
-            last = done.stdout.strip().rpartition("\n")[2]
-            if last.startswith("result: "):
-                found: dict[str, object] = json.loads(last.removeprefix("result: "))
-                return found
-            log.seek(0)
-            return {"error": f"ended with {done.returncode}: {log.read()[-300:].strip()}"}
-        finally:
-            server.terminate()
+    with tempfile.TemporaryFile("w+") as log, serving(port, ["--map", "oval", "--maps", str(folder.absolute())]):
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        words = [sys.executable, "-c", SCRIPT, str(port), name, str(cars), str(seconds)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=log, text=True, timeout=LONGEST_S, check=False)
+        last = done.stdout.strip().rpartition("\n")[2]
+        if last.startswith("result: "):
+            found: dict[str, object] = json.loads(last.removeprefix("result: "))
+            return found
+        log.seek(0)
+        return {"error": f"ended with {done.returncode}: {log.read()[-300:].strip()}"}
 
 
 if __name__ == "__main__":

@@ -368,7 +368,7 @@ class Node:
             case m.Sync():
                 in_loop(self._send_soon, m.Synced(message.number))  # behind all that was handed to the loop before
             case m.LatestState():
-                in_loop(self._hub.prepare, bulk[0])
+                in_loop(self._rpc.managers.in_order, partial(self._hub.prepare, bulk[0]))
             case m.ExpectListener():
                 in_loop(self._expect, message.stream, message.frame)
             case m.StreamClosed():
@@ -524,7 +524,7 @@ class Node:
     def _state(self, state: bytes, frame: int, lossless: bool) -> None:
         if frame > self._sent_frame:
             self._sent_frame = frame
-            self._hub.send(WORLD_STREAM, state, lossless=lossless)
+            self._rpc.managers.state(state, partial(self._hub.send, WORLD_STREAM, state, lossless=lossless))
 
     def _deliver_own(self, output: TickRendered) -> None:
         for stream, head, payload in output.own:
@@ -536,16 +536,17 @@ class Node:
             if frame <= self._delivered.get(stream, 0) or not self._hub.is_heard(stream):
                 return  # of a stream that is over, or that nobody wants any more, nothing is noted either
             self._delivered[stream] = frame
-        self._hub.send(stream, payload, lossless=lossless, head=head)
+        send = partial(self._hub.send, stream, payload, lossless=lossless, head=head)
+        self._rpc.managers.in_order(send, len(payload))
 
     def _expect(self, stream: int, frame: int) -> None:
         """Somebody begins to listen: of the ticks up to now they get nothing, also not what this node is late with."""
         self._delivered[stream] = max(frame, self._delivered.get(stream, 0))
-        self._hub.expect(stream)
+        self._rpc.managers.in_order(partial(self._hub.expect, stream))
 
     def _forget(self, stream: int) -> None:
         self._delivered.pop(stream, None)
-        self._hub.forget(stream)
+        self._rpc.managers.in_order(partial(self._hub.forget, stream))
 
     def _answer_client(self, message: m.CallResult, result: bytes) -> None:
         client = self._clients.get(message.client)

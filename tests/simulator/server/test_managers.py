@@ -8,9 +8,9 @@ import time
 import msgpack
 import pytest
 
-from samepath.simulator.carla.streams import WORLD_STREAM
+from samepath.simulator.carla.streams import WORLD_STREAM, ids_in
 from samepath.simulator.server import traffic_managers as managers
-from tests.support.serving import RawClient, RawListener, served
+from tests.support.serving import RawClient, RawListener, described, served
 
 LONG_S, MOMENT_S = 15.0, 0.3
 
@@ -203,6 +203,139 @@ def test_a_client_that_gives_up_its_traffic_manager_or_goes_while_it_loads_leave
     with RawClient(server) as client:
         assert client.value("version") == "0.9.16"
     assert server.failures.empty()
+
+
+class Departure:
+    """A free traffic manager in its cycle, a listener to states, and a car whose end another client asks for."""
+
+    def __init__(self, server, *, free=True):
+        self.client, self.other = Manager(server), RawClient(server)
+        self.listener = RawListener(server, WORLD_STREAM)
+        self.heard = []
+        if free:
+            for _ in range(10):
+                self.client.value("get_episode_settings")
+        place = self.other.value("get_map_info")[1][0]
+        self.car = self.other.value("spawn_actor", described("vehicle.audi.tt"), place)[0]
+        self.other.value("tick_cue")
+        while self.car not in self.state():
+            pass
+        self.client.value("get_vehicle_light_states")
+
+    def state(self):
+        return ids_in(self.listener.message()).tolist()
+
+    def end(self):
+        """Take the car out and tick; the number of the tick's call."""
+        assert self.other.value("destroy_actor", self.car) is True
+        return self.other.send("tick_cue")
+
+    def hears_nothing(self):
+        self.listener.socket.settimeout(MOMENT_S)
+        with pytest.raises(TimeoutError):
+            self.listener.message()
+        self.listener.socket.settimeout(LONG_S)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for each in (self.client, self.other, self.listener):
+            each.socket.close()
+
+
+@pytest.fixture
+def patient(monkeypatch, server):
+    """Cycles may take as long as the test does, and ticks are held back by nothing else."""
+    monkeypatch.setattr(managers, "_CYCLE_S", LONG_S * 10)
+    monkeypatch.setattr(managers, "_LONGEST_S", 0.001)
+    return server
+
+
+def test_a_state_without_somebody_waits_for_the_cycle_of_a_free_traffic_manager(patient):
+    with Departure(patient) as at:
+        tick = at.end()
+        at.hears_nothing()
+        # Its cycle goes on, and comes to its end.
+        at.client.value("get_weather_parameters")
+        assert at.client.ask("apply_batch", [], False) == (None, [])
+        at.hears_nothing()
+        settings = at.client.send("get_episode_settings")
+        assert at.car not in at.state()
+        assert at.other.receive()[0] == tick
+        assert at.client.receive()[0] == settings
+
+
+def test_settings_are_told_a_moment_after_such_a_state(patient, monkeypatch):
+    monkeypatch.setattr(managers, "_TAKEN_S", MOMENT_S)
+    with Departure(patient) as at:
+        at.end()
+        at.hears_nothing()
+        start_s = time.perf_counter()
+        at.client.value("get_episode_settings")
+        assert time.perf_counter() - start_s > 0.9 * MOMENT_S
+        assert at.car not in at.state()
+
+
+def test_what_follows_such_a_state_waits_behind_it_in_order(patient):
+    with Departure(patient) as at:
+        at.end()
+        place = at.client.value("get_map_info")[1][1]
+        spawn = at.client.send("spawn_actor", described("vehicle.audi.tt"), place)
+        weather = at.client.send("get_weather_parameters")
+        assert at.client.receive()[0] == weather  # the spawn is answered after the state, as ever
+        settings = at.client.send("get_episode_settings")
+        assert [at.client.receive()[0], at.client.receive()[0]] == [spawn, settings]
+
+
+@pytest.mark.parametrize("why", ["nobody left", "not free", "its own client is gone", "it loads a map"])
+def test_a_state_waits_for_nothing_else(patient, why):
+    with Departure(patient, free=why != "not free") as at:
+        if why == "its own client is gone":
+            at.client.socket.close()
+            assert until(lambda: not patient._rpc.managers._managers)
+        elif why == "it loads a map":
+            at.client.value("get_weather_parameters")
+            assert at.client.ask("load_new_episode", "double-mini-roundabout", False, LAYERS)[0] is None
+            at.other.value("tick_cue")
+            assert at.car not in at.state()
+            return
+        tick = at.other.send("tick_cue") if why == "nobody left" else at.end()
+        assert (at.car in at.state()) == (why == "nobody left")
+        assert at.other.receive()[0] == tick
+
+
+@pytest.mark.parametrize("how", ["gone", "late", "too much"])
+def test_a_state_that_waits_is_given_out_when_its_traffic_manager_goes_or_takes_too_long(patient, how, monkeypatch):
+    if how == "late":
+        monkeypatch.setattr(managers, "_CYCLE_S", MOMENT_S)
+    elif how == "too much":
+        monkeypatch.setattr(managers, "_MOST_BEHIND_BYTES", 100)
+    with Departure(patient) as at:
+        tick = at.end()
+        if how == "gone":
+            at.hears_nothing()
+            at.client.socket.close()
+        assert at.car not in at.state()
+        assert at.other.receive()[0] == tick
+        if how == "late":  # it is not waited for a second time
+            monkeypatch.setattr(managers, "_CYCLE_S", LONG_S * 10)
+            place = at.other.value("get_map_info")[1][0]
+            at.car = at.other.value("spawn_actor", described("vehicle.audi.tt"), place)[0]
+            at.other.value("tick_cue")
+            assert at.car in at.state()
+            at.end()
+            assert at.car not in at.state()
+
+
+def test_a_traffic_manager_in_whose_cycle_its_own_client_ticks_is_free(patient):
+    with Departure(patient, free=False) as at:
+        at.client.value("tick_cue")
+        at.state()
+        at.end()
+        at.hears_nothing()
+        at.client.value("get_episode_settings")
+        assert at.car not in at.state()
 
 
 class ListeningManager:

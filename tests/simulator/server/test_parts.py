@@ -9,6 +9,7 @@ from test_episode import place, spawn
 from samepath.core.errors import SamepathError
 from samepath.core.states import Pose
 from samepath.simulator.physics.frames import attached_pose, relative_pose
+from samepath.simulator.server.methods.parts import vehicle_lamps
 from tests.support.serving import call, episode, ticks
 
 # What CARLA's draw_skeleton.py draws lines between.
@@ -121,7 +122,7 @@ def test_a_vehicle_has_a_body_and_wheels_that_steer(host):
 def test_components_are_named_and_placed(host):
     car = spawn(host).id
     names = call(host, "get_actor_component_names", car)
-    assert names == ("VehicleMesh", "VehicleBounds")
+    assert names[:2] == ("VehicleMesh", "VehicleBounds")
     box = call(host, "get_actor_bounding_box", car)
     assert tuple(call(host, "get_actor_component_relative_transform", car, "VehicleBounds").location) == tuple(box.location)
     world = call(host, "get_actor_component_world_transform", car, "VehicleBounds")
@@ -132,6 +133,34 @@ def test_components_are_named_and_placed(host):
     assert call(host, "get_actor_bone_names", host.spectator.id) == ()
     for kind in ("names", "world_transforms", "relative_transforms"):
         assert call(host, f"get_actor_socket_{kind}", car) == ()
+
+
+SIDES = ("-l-1", "-r-1")
+
+
+def test_a_vehicles_lamps_are_components_where_its_picture_has_them(host):
+    car = spawn(host).id
+    kind = host.world.kind(car)
+    lamps = [name for name in call(host, "get_actor_component_names", car) if name.startswith(("front-", "back-"))]
+    front, back = ("position", "low_beam", "high_beam", "blinker"), ("position", "brake", "reverse", "blinker")
+    wanted = {f"front-{name}{side}" for name in front for side in SIDES} | {
+        f"back-{name}{side}" for name in back for side in SIDES
+    }
+    assert set(lamps) == wanted
+    for name in lamps:
+        x, y, z = call(host, "get_actor_component_relative_transform", car, name).location
+        assert (x if name.startswith("front-") else -x) > 0.45 * kind.length_m
+        assert (y if name.endswith("-r-1") else -y) > 0.1 * kind.width_m
+        assert 0.2 * kind.height_m < z < 0.7 * kind.height_m
+
+
+def test_a_lamp_in_the_middle_is_on_no_side_and_a_blue_light_is_on_top(host):
+    x, y, z = call(host, "get_map_info")[1][0][0]
+    bike = spawn(host, "vehicle.yamaha.yzf", transform=place(x, y, z + 0.5)).id
+    lamps = call(host, "get_actor_component_names", bike)[2:]
+    assert lamps == ("back-brake-1", "back-position-1", "front-high_beam-1", "front-low_beam-1", "front-position-1")
+    assert vehicle_lamps("vehicle.dodge.charger_police")["special1-1"][2] > 1.4
+    assert "special1-1" not in vehicle_lamps("vehicle.dodge.charger_2020")
 
 
 @pytest.mark.parametrize("name", ["get_bones_transform", "get_actor_component_names", "get_vehicle_bone_world_transforms"])

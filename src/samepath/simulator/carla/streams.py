@@ -133,6 +133,13 @@ def episode_state(moment: FrameTime, episode_id: int, wall_s: float, delta_s: fl
     return header(WORLD_OBSERVER, moment) + block + states.tobytes()
 
 
+def ids_in(state: bytes) -> "np.ndarray[tuple[int], np.dtype[np.uint32]]":
+    """Whom a state of all actors tells of, in its order."""
+    rows: NDArray[np.void] = np.frombuffer(state, ACTOR_STATE, offset=_HEADER.size + _EPISODE.size)
+    ids: np.ndarray[tuple[int], np.dtype[np.uint32]] = rows["id"]
+    return ids
+
+
 def gbuffer_number(number: int, gbuffer: int) -> int:
     """A camera's G-buffer by the number of the camera or of its stream: it follows from that, so that nothing need be kept."""
     return (gbuffer + 1) << GBUFFERS_BIT | number

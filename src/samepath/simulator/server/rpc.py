@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgpack
@@ -30,7 +31,7 @@ from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.dialects import NEWEST, TOO_OLD, Dialect
 from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 from samepath.simulator.server.methods.table import Method
-from samepath.simulator.server.traffic_managers import ASKS, NOTED, TrafficManagers
+from samepath.simulator.server.traffic_managers import ASKS, TrafficManagers
 
 _REQUEST, _NOTIFICATION = 0, 2
 # A client of another version than ours ends itself when it gets its first state: before it has made so many calls more.
@@ -371,23 +372,26 @@ class Connection(asyncio.Protocol):
             if call.id is not None:
                 self._send(codec.answer(call.id, method.error(TOO_OLD)))
             return
-        server.managers.called(self, name, call.arguments)
+        noted = server.managers.called(self, name, call.arguments)
         result = server.answer_now(call) if method.quick and self._may_overtake(name) else None
         if result is None:
             self._waiting += 1
             size_bytes = _memory_bytes(call, server.limits)
             self._waiting_sizes.append(size_bytes)
             self._waiting_bytes += size_bytes
-            if name in NOTED:
-                self._noted[call.id] = name
+            if noted:
+                self._noted[call.id] = noted
             if server.dialect is not None and server.dialect.changes(name):
                 self._translated[call.id] = name
             ready.append(call)
             return
-        if call.id is not None:
-            self._send(codec.answer(call.id, result if server.dialect is None else server.dialect.answer(name, result)))
+        if call.id is None:
+            return
+        message = codec.answer(call.id, result if server.dialect is None else server.dialect.answer(name, result))
         if name == ASKS:
-            server.managers.settled(self)
+            server.managers.tell_settings(self, partial(self._send, message))
+        else:
+            self._send(message)
 
     def _shake_hands(self, name: str) -> None:
         """Follow a client into its first world: version, episode, token of the state's stream, connection, all the rest."""
@@ -420,15 +424,13 @@ class Connection(asyncio.Protocol):
         # Of a call that was answered beside the world, before an older one, it is the older one's size that is taken off: ids
         # are the client's and may repeat, and when nothing waits any more nothing is counted.
         self._waiting_bytes -= self._waiting_sizes.popleft()
-        noted = self._noted.pop(call_id, None)
+        self._noted.pop(call_id, None)
         translated = self._translated.pop(call_id, "")
         if translated and self._server.dialect is not None:
             result = self._server.dialect.answer(translated, result)
         if self._transport is not None:
             if call_id is not None:
                 self._send(codec.answer(call_id, result))
-            if noted == ASKS:
-                self._server.managers.settled(self)
             if self._messages:
                 self._make_calls()
         self._update_memory()

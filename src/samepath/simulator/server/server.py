@@ -17,6 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +26,7 @@ from samepath.core.errors import InputError
 from samepath.core.network import allow_descriptors, listen
 from samepath.core.processes import ends_process_if_it_fails
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.sensors.renderer import check_renderer
 from samepath.simulator.server.commands import CallerGone, StreamUnheard
 from samepath.simulator.server.dialects import NEWEST, dialect_of
@@ -283,17 +285,22 @@ class SimulatorServer:
 
     def _send(self, events: list[OutboxEvent]) -> None:
         """Send what the episode's thread made, in its order."""
+        managers = self._rpc.managers
         for event in events:
             if isinstance(event, AnswerEvent):
                 event.caller.answer(event.id, event.result)
             elif isinstance(event, StreamMessage):
-                self._hub.send(event.stream_id, event.payload, lossless=event.lossless)
+                send = partial(self._hub.send, event.stream_id, event.payload, lossless=event.lossless)
+                if event.stream_id == WORLD_STREAM:
+                    managers.state(event.payload, send)
+                else:
+                    managers.in_order(send, len(event.payload))
             elif isinstance(event, StatePrepared):
-                self._hub.prepare(event.payload)
+                managers.in_order(partial(self._hub.prepare, event.payload))
             elif isinstance(event, ListenerExpected):
-                self._hub.expect(event.stream_id)
+                managers.in_order(partial(self._hub.expect, event.stream_id))
             else:
-                self._hub.forget(event.stream_id)
+                managers.in_order(partial(self._hub.forget, event.stream_id))
 
     async def stop(self) -> None:
         """Close the ports, end the episode, disconnect everybody."""

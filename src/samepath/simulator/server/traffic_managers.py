@@ -16,10 +16,17 @@ A moment is not always enough: on a machine with more work than cores a thread m
 a cycle after every tick, and after the last one no call at all for seconds, has lost its wake-up: it is woken (``wake``),
 and all goes on as if nothing had been lost.
 
-A load is the other danger, in real time. CARLA's client lets go of its episode as soon as a load has been answered, and has
+A load is another danger, in real time. CARLA's client lets go of its episode as soon as a load has been answered, and has
 none until it has asked for the new one; its traffic manager's thread goes on meanwhile, and the first look at the episode ends
 the process. So whatever that thread asks for is answered when the client has its new episode: it asks for the stream of its
 states then, and the first of these makes it stop the thread and begin anew.
+
+Vehicles that are taken out are the last. A traffic manager that is not synchronous runs freely: it asks for the settings again
+and again until there is a new state, and then makes a cycle, in which it looks every vehicle up in the newest state. That of
+two hundred vehicles takes tens of milliseconds. If a state without them comes meanwhile, CARLA's client reads memory that
+nobody has set (``Episode::GetState`` has no such actor): a speed limit is chance, and now and then it ends the process. So a
+state that somebody is missing from is given out when every such traffic manager asks for the settings, and those are answered
+a moment later. What follows the state waits behind it, but for answers that the cycle needs to come to its end.
 
 Lives in the event loop.
 """
@@ -31,6 +38,10 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 import msgpack
+import numpy as np
+
+from samepath.simulator.carla.records import SpawnCommand
+from samepath.simulator.carla.streams import ids_in
 
 ASKS: Final = "get_episode_settings"  # the last call of a cycle
 _CYCLES: Final = "get_vehicle_light_states"  # a call of every cycle, with or without vehicles
@@ -38,7 +49,9 @@ CUES: Final = frozenset({"tick_cue", "set_episode_settings"})  # after their ans
 _LOADS: Final = "load_new_episode"
 _LOADED: Final = "get_sensor_token"  # the last call of a load: the client has its new episode
 _LOADING: Final = frozenset({_LOADS, "version", "get_episode_info", _LOADED})  # calls of the thread that loads
-NOTED: Final = CUES | _LOADING | {ASKS}
+_SPAWNS: Final = frozenset({"spawn_actor", "spawn_actor_with_parent"})  # answered after a state that has the actor
+_BATCH: Final = "apply_batch"
+_NOTED: Final = CUES | _LOADING | _SPAWNS | {ASKS}
 
 # From the answer of the settings to that of the tick. The loop's timers round up to 1 ms; a tick that took longer than this
 # anyhow is not held back at all.
@@ -54,6 +67,12 @@ _LOOK_S: Final = 0.5
 # How long answers wait for a client that has been told of its new world and does not enter it: a load that failed, or a client
 # that does it in another way.
 _ENTER_S: Final = 1.0
+# How long a state may wait for a cycle to end; and how long after it the settings are told: the client has two threads, one
+# that takes the state and one that waits for the settings.
+_CYCLE_S: Final = 1.0
+_TAKEN_S: Final = 0.005
+_MOST_BEHIND_BYTES: Final = 64 << 20  # of messages that wait behind such a state, in real time
+_ASKS_WHEN_FREE: Final = 8
 
 
 _MOST_BYTES: Final = 4096
@@ -86,7 +105,8 @@ class _Manager:
 
     ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick, after a
     cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick. ``load``: its
-    client loads a map.
+    client loads a map. ``asks``: how often it has asked for the settings since the last tick; ``free``: so often, or in a cycle
+    while its own client ticked, that it is not synchronous. ``asked``: answers to that, which wait for a state.
     """
 
     ports: set[int] = field(default_factory=set)
@@ -97,12 +117,20 @@ class _Manager:
     heard_s: float = 0.0
     waking: asyncio.Task[None] | None = None
     load: "_Load | None" = None
+    asks: int = 0
+    free: bool = False
+    asked: list[Callable[[], None]] = field(default_factory=list)
 
     def wait_s(self, now_s: float) -> float:
         """How long a tick's answer is to be held back for it."""
         if self.phase is _Phase.CYCLING and not self.doubted:
             return _LONGEST_S
         return self.settled_s + _APART_S - now_s
+
+    @property
+    def must_be_met(self) -> bool:
+        """May it be in a cycle at any time? One whose client loads a map gets no answers in it, and is not waited for."""
+        return self.free and self.load is None
 
 
 @dataclass(eq=False)
@@ -131,9 +159,20 @@ class TrafficManagers:
         self._managers: dict[ManagerOwner, _Manager] = {}
         self._held: list[_Held] = []
         self._looking = False
+        self._state = b""  # the last one that was given out, as long as there are traffic managers
+        self._behind: list[Callable[[], None]] | None = None  # a state that waits for cycles to end, and what follows it
+        self._behind_bytes = 0
+        self._latest: asyncio.TimerHandle | None = None
 
-    def called(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> None:
-        """Take note of a call that came."""
+    def called(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> str:
+        """Take note of a call that came; gives its name if the answer to it matters here."""
+        self._note(client, name, arguments)
+        if name == _BATCH:
+            commands, do_tick = arguments
+            return name if do_tick or any(isinstance(command, SpawnCommand) for command in commands) else ""
+        return name if name in _NOTED else ""
+
+    def _note(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "add_traffic_manager_running":
             ((_, port),) = arguments
             self._managers.setdefault(client, _Manager()).ports.add(port)
@@ -150,15 +189,26 @@ class TrafficManagers:
                 self.gone(client)
         elif name == _LOADS:
             manager.load = manager.load or _Load()
+            self._give_out()
+        elif name in CUES and manager.phase is _Phase.CYCLING:
+            manager.free = True
         elif name == _CYCLES and manager.phase is _Phase.TICKED:
             # Later in the same tick it is the user's own call.
             manager.phase = _Phase.CYCLING
 
-    def settled(self, client: ManagerOwner) -> None:
-        """Somebody has been told the settings: a traffic manager waits in a moment, and ticks wait for that moment."""
-        manager = self._managers.get(client)
+    def tell_settings(self, client: ManagerOwner, send: Callable[[], None]) -> None:
+        """Tell somebody the settings: a traffic manager waits in a moment, and ticks wait for that moment."""
+        manager = self._managers.get(client) if self._managers else None
         if manager is None:
+            send()
             return
+        manager.asks += 1
+        manager.free = manager.free or manager.asks >= _ASKS_WHEN_FREE
+        if self._behind is not None and manager.must_be_met:
+            manager.asked.append(send)
+            self._give_out()
+            return
+        send()
         ends = manager.phase is _Phase.CYCLING
         manager.phase, manager.doubted, manager.settled_s = _Phase.SETTLED, False, asyncio.get_running_loop().time()
         if ends:
@@ -172,6 +222,8 @@ class TrafficManagers:
         if manager.waking is not None:
             manager.waking.cancel()
         self._end_load(manager)
+        self._tell(manager)
+        self._give_out()
         self._look_again()
 
     def is_loading(self, client: ManagerOwner) -> bool:
@@ -180,7 +232,10 @@ class TrafficManagers:
         return manager is not None and manager.load is not None
 
     def answer(self, client: ManagerOwner, name: str, send: Callable[[], None]) -> None:
-        """Send an answer: now, or as soon as it is safe. ``name`` is that of the call, if it is one of those ``NOTED``."""
+        """Send an answer: now, or as soon as it is safe. ``name`` is that of the call, if ``called`` gave it."""
+        if self._behind is not None and (name not in {"", ASKS} or client not in self._managers):
+            self._behind.append(lambda: self.answer(client, name, send))
+            return
         manager = self._managers.get(client) if self._managers else None
         load = None if manager is None else manager.load
         if load is not None and name not in _LOADING:
@@ -188,6 +243,8 @@ class TrafficManagers:
             return
         if name in CUES:
             self._hold(client, send)
+        elif name == ASKS:
+            self.tell_settings(client, send)
         else:
             send()
         if manager is None or load is None:
@@ -206,6 +263,50 @@ class TrafficManagers:
         if load.timer is not None:
             load.timer.cancel()
         for send in load.sends:
+            send()
+
+    def state(self, state: bytes, send: Callable[[], None]) -> None:
+        """Give out a state: now, or where somebody is missing from it when no free traffic manager is in its cycle."""
+        before, self._state = self._state, state if self._managers else b""
+        must_wait = before and any(manager.must_be_met for manager in self._managers.values()) and _is_missing(before, state)
+        if must_wait and self._behind is None:
+            self._behind, self._behind_bytes = [], 0
+            self._latest = asyncio.get_running_loop().call_later(_CYCLE_S, self._give_out_late)
+        self.in_order(send, len(state))
+
+    def in_order(self, send: Callable[[], None], size_bytes: int = 0) -> None:
+        """Send what may not overtake a state."""
+        if self._behind is None:
+            send()
+            return
+        self._behind.append(send)
+        self._behind_bytes += size_bytes
+        if self._behind_bytes > _MOST_BEHIND_BYTES:
+            self._give_out_late()
+
+    def _give_out(self) -> None:
+        """Give out the state that waits, and what follows it, if every traffic manager to be met asks for the settings."""
+        met = [manager for manager in self._managers.values() if manager.must_be_met]
+        if self._behind is None or not all(manager.asked for manager in met):
+            return
+        behind, self._behind = self._behind, None
+        if self._latest is not None:
+            self._latest.cancel()
+        for manager in met:
+            asyncio.get_running_loop().call_later(_TAKEN_S, self._tell, manager)
+        for send in behind:
+            send()
+
+    def _give_out_late(self) -> None:
+        """Wait no longer: who has not asked meanwhile is not as free as it looked, or too slow."""
+        for manager in self._managers.values():
+            if not manager.asked:
+                manager.free, manager.asks = False, 0
+        self._give_out()
+
+    def _tell(self, manager: _Manager) -> None:
+        asked, manager.asked = manager.asked, []
+        for send in asked:
             send()
 
     def _hold(self, client: ManagerOwner, send: Callable[[], None]) -> None:
@@ -240,7 +341,7 @@ class TrafficManagers:
     def _send(self, client: ManagerOwner, send: Callable[[], None]) -> None:
         for owner, manager in self._managers.items():
             manager.due = owner is client and manager.phase is _Phase.SETTLED
-            manager.phase = _Phase.TICKED
+            manager.phase, manager.asks = _Phase.TICKED, 0
         if client in self._managers:
             self._managers[client].heard_s = asyncio.get_running_loop().time()
         send()
@@ -275,6 +376,14 @@ class TrafficManagers:
                 self._log(f"the traffic manager of {client.name} had lost its wake-up and was woken")
         finally:
             manager.waking = None
+
+
+def _is_missing(before: bytes, after: bytes) -> bool:
+    """Is somebody of one state not in the next one?"""
+    old, new = ids_in(before), ids_in(after)
+    if np.array_equal(old, new):
+        return False
+    return not np.isin(old, new).all()
 
 
 async def wake(host: str, port: int, sure_s: float, waits: Callable[[], bool], heed: Callable[[bool], None]) -> bool:

@@ -36,11 +36,12 @@ def actor_models() -> ActorModels:
         elif isinstance(kind, PropType):
             single[name] = prop(kind)
         else:
-            single[name] = _vehicle(kind)
+            single[name] = vehicle(kind)
     return ActorModels(single, posed)
 
 
-def _vehicle(kind: VehicleType) -> MeshModel:
+def vehicle(kind: VehicleType) -> MeshModel:
+    """A vehicle of any kind."""
     if kind.kind == "bus":
         return bus(kind)
     if kind.kind == "truck" and kind.name not in _WEDGES:

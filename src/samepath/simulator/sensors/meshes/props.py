@@ -73,9 +73,10 @@ def _round(builder: ShapeBuilder, kind: PropType) -> None:
 def _barrier(builder: ShapeBuilder, kind: PropType) -> None:
     x, y, h = 0.5 * kind.length_m, 0.5 * kind.width_m, kind.height_m
     builder.brush(grey(0.3))
+    post = min(0.03, 0.15 * x)
     for side in (-0.85 * x, 0.85 * x):
-        builder.box((side - 0.03, -y, 0.0), (side + 0.03, y, 0.06))
-        builder.box((side - 0.03, -0.03, 0.0), (side + 0.03, 0.03, 0.85 * h))
+        builder.box((side - post, -y, 0.0), (side + post, y, 0.06))
+        builder.box((side - post, -0.03, 0.0), (side + post, 0.03, 0.85 * h))
     for k in range(6):
         builder.brush(WHITE if k % 2 else (0.55, 0.02, 0.02))
         builder.box((-x + k * x / 3, -0.02, 0.62 * h), (-x + (k + 1) * x / 3, 0.02, h))
@@ -111,16 +112,17 @@ def _plant(builder: ShapeBuilder, kind: PropType) -> None:
 def _table(builder: ShapeBuilder, kind: PropType) -> None:
     x, y, h = 0.5 * kind.length_m, 0.5 * kind.width_m, kind.height_m
     builder.brush(WHITE)
+    leg = min(0.03, 0.15 * x, 0.15 * y)
     for sx in (-0.85 * x, 0.85 * x):
         for sy in (-0.85 * y, 0.85 * y):
-            builder.box((sx - 0.03, sy - 0.03, 0.0), (sx + 0.03, sy + 0.03, 0.93 * h))
+            builder.box((sx - leg, sy - leg, 0.0), (sx + leg, sy + leg, 0.93 * h))
     builder.box((-x, -y, 0.93 * h), (x, y, h))
 
 
 def _container(builder: ShapeBuilder, kind: PropType) -> None:
+    x, y = 0.5 * kind.length_m, 0.5 * kind.width_m - 0.02
     builder.brush((0.05, 0.16, 0.22))
-    _block(builder, kind, 0.0, kind.height_m)
-    x, y = 0.5 * kind.length_m, 0.5 * kind.width_m
+    builder.box((-x, -y, 0.0), (x, y, kind.height_m))
     builder.brush((0.035, 0.12, 0.17))
     count = max(2, round(kind.length_m / 0.5))
     for k in range(count):

@@ -1,10 +1,14 @@
 """Vehicles: cars, bicycles and motorcycles with their riders, trucks and buses. Shapes differ by style, sizes by type.
 
 A car is a hull of cross-sections, a cabin of glass on it, wheels and lamps. Machine and rider carry CARLA's two labels.
+
+Everything stays inside the box of its type, mirrors, hubs and a rider's elbows too: clients are told that box, labels of data
+sets are made of it, and CARLA's own ``check_lidar_bb.py`` holds every point of a LiDAR to it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -33,6 +37,11 @@ from samepath.simulator.sensors.meshes.people import Limbs, person
 from samepath.simulator.sensors.renderer import Lamp, Material
 
 _FULL: Final[Colour] = (1.0, 1.0, 1.0)
+
+# How far plates, lamps and hubs stand out from the bodywork: of cars, of trucks and buses along and across.
+_PROUD_M: Final = 0.015
+_PROUD_LARGE_M: Final = (0.02, 0.006)
+_LIGHT_BAR_M: Final = 0.11
 
 # Of a hull: place from rear (0) to front (1), height of shoulder and floor (1: the roof), half its width (1: all).
 Station = tuple[float, float, float, float]
@@ -131,8 +140,19 @@ _POLICE: Final = frozenset({"vehicle.dodge.charger_police", "vehicle.dodge.charg
 def car(kind: VehicleType) -> MeshModel:
     """A car, van or pick-up."""
     style = STYLES[_STYLE_OF.get(kind.name, "sedan")]
-    levels = tuple(_car(kind, style, level) for level in range(3))
-    return MeshModel(levels, shadow=_car(kind, style, 2))
+    body = _bodywork(kind, _PROUD_M, _PROUD_M, _LIGHT_BAR_M if kind.name in _POLICE else 0.0)
+    levels = tuple(_car(body, style, level) for level in range(3))
+    return MeshModel(levels, shadow=_car(body, style, 2))
+
+
+def _bodywork(kind: VehicleType, ends_m: float, sides_m: float, above_m: float = 0.0) -> VehicleType:
+    """A type without what stands out from its body at both ends, on both sides and above."""
+    return replace(
+        kind,
+        length_m=kind.length_m - 2.0 * ends_m,
+        width_m=kind.width_m - 2.0 * sides_m,
+        height_m=kind.height_m - above_m,
+    )
 
 
 def _car(kind: VehicleType, style: Style, level: int) -> MeshShape:
@@ -242,7 +262,7 @@ def _mirrors(builder: ShapeBuilder, kind: VehicleType, style: Style) -> None:
     x = (style.cabin[3] - 0.5) * kind.length_m - 0.12 * kind.length_m
     z = _shoulder_m(kind, style, style.cabin[3]) + 0.06
     for side in (1.0, -1.0):
-        y0, y1 = sorted((side * 0.44 * kind.width_m, side * 0.545 * kind.width_m))
+        y0, y1 = sorted((side * 0.40 * kind.width_m, side * (0.5 * kind.width_m + _PROUD_M)))
         builder.brush(_FULL, Material.BODY).box((x - 0.05, y0, z), (x + 0.06, y1, z + 0.12))
 
 
@@ -255,6 +275,9 @@ def _light_bar(builder: ShapeBuilder, kind: VehicleType, style: Style) -> None:
 
 
 _RIDER_M: Final = 1.72
+# How far a rider's elbows are beyond the hands, and the top of a helmet above the shoulders: on a motorcycle, on a bicycle.
+_ELBOW_M: Final = 0.085
+_HEAD_M: Final = (0.365, 0.35)
 _HELMET: Final[Colour] = (0.05, 0.05, 0.055)
 
 
@@ -298,13 +321,14 @@ def _cycle(kind: VehicleType, level: int, *, motor: bool) -> MeshShape:
         _ring_wheel(builder, x, r, tyre, sides, spokes=level == 0)
     seat = (-0.28 * half, 0.0, 0.82 if motor else 0.98)
     grip_x, grip_z, grip_y = (0.55 * half, 1.02, 0.33) if motor else (0.68 * half, 1.08, 0.27)
+    grip_y = min(grip_y, 0.5 * kind.width_m - _ELBOW_M)
     head = (grip_x + 0.05, 0.0, grip_z - 0.1)
     count = (6, 4, 3)[level]
     if level == 2:
         builder.brush(_FULL, Material.BODY)
         low = 0.3 if motor else 0.45
         builder.box((-0.6 * half, -0.06, low), (head[0], 0.06, low + (0.5 if motor else 0.25)))
-        _rider(builder, seat, (grip_x, grip_y, grip_z), half, level, motor=motor)
+        _rider(builder, seat, (grip_x, grip_y, grip_z), kind.height_m, level, motor=motor)
         return builder.shape()
     if motor:
         _engine(builder, half, r, seat, head, count)
@@ -320,7 +344,7 @@ def _cycle(kind: VehicleType, level: int, *, motor: bool) -> MeshShape:
         builder.brush((0.45, 0.015, 0.015), lamp=int(TAIL))
         rear = -half - (0.11 if motor else 0.05)
         builder.box((rear - 0.03, -0.05, 0.75), (rear, 0.05, 0.82))
-    _rider(builder, seat, (grip_x, grip_y, grip_z), half, level, motor=motor)
+    _rider(builder, seat, (grip_x, grip_y, grip_z), kind.height_m, level, motor=motor)
     return builder.shape()
 
 
@@ -357,10 +381,16 @@ def _engine(builder: ShapeBuilder, half: float, r: float, seat: Point, head: Poi
         builder.tube((-half, y, r), (-0.1, y, 0.42), 0.03, 0.035, count)
 
 
-def _rider(builder: ShapeBuilder, seat: Point, grip: Point, half: float, level: int, *, motor: bool) -> None:
-    """Somebody sitting with hands on the handlebar and feet on the pedals, one up, one down."""
+def _rider(builder: ShapeBuilder, seat: Point, grip: Point, height_m: float, level: int, *, motor: bool) -> None:
+    """Somebody sitting with hands on the handlebar and feet on the pedals, one up, one down.
+
+    Upright, or bent forward as far as the height of the vehicle asks for.
+    """
     h = _RIDER_M
-    shoulder_x, shoulder_z = seat[0] + (0.24 if motor else 0.30), seat[2] + (0.50 if motor else 0.46)
+    along_m, up_m = (0.24, 0.50) if motor else (0.30, 0.46)
+    bent_m = min(up_m, height_m - (_HEAD_M[0] if motor else _HEAD_M[1]) - seat[2])
+    shoulder_x = seat[0] + math.sqrt(along_m * along_m + up_m * up_m - bent_m * bent_m)
+    shoulder_z = seat[2] + bent_m
     sides = []
     for side in (1.0, -1.0):
         pedal_z = 0.34 if motor else (0.16 if side > 0.0 else 0.44)
@@ -387,12 +417,12 @@ _FIRE, _COLA = "firetruck", "carlacola"
 
 def truck(kind: VehicleType) -> MeshModel:
     """A truck with a cab and a box; the fire engine has a ladder, the drinks lorry its colours."""
-    return _model(kind, _truck)
+    return _model(_bodywork(kind, *_PROUD_LARGE_M), _truck)
 
 
 def bus(kind: VehicleType) -> MeshModel:
     """A bus."""
-    return _model(kind, _bus)
+    return _model(_bodywork(kind, *_PROUD_LARGE_M), _bus)
 
 
 def _model(kind: VehicleType, build: Callable[[VehicleType, int], MeshShape]) -> MeshModel:

@@ -2,20 +2,27 @@
 
 Our walkers are drawn from a handful of joints, and that is what their skeletons are made of: CARLA's names at the places where
 the picture has its hips, knees, ankles, shoulders, elbows and hands, with simple proportions for what lies between (spine,
-neck, eyes, fingers). A bone looks along the line to the next one. Vehicles have CARLA's bones of a body and four wheels.
+neck, eyes, fingers). A bone looks along the line to the next one. Vehicles have CARLA's bones of a body and four wheels, and
+each lamp of their pictures is a component, as in CARLA.
 """
 
 import math
+from functools import cache
 from typing import Final, NamedTuple
 
-from samepath.core.catalogue import VehicleType, WalkerType
+import numpy as np
+
+from samepath.core.catalogue import CATALOGUE, VehicleType, WalkerType
 from samepath.core.states import Pose
 from samepath.core.trig import atan2, to_degrees
 from samepath.simulator.carla import records as r
 from samepath.simulator.carla.codec import CallError, text, u32
 from samepath.simulator.physics.drivetrain import wheel_places_m
 from samepath.simulator.physics.frames import Quaternion, angles_of, attached_pose, axes_of, quaternion_of, times
+from samepath.simulator.sensors.meshes import vehicle
+from samepath.simulator.sensors.meshes.builder import HEAD, TAIL
 from samepath.simulator.sensors.meshes.people import limbs_of
+from samepath.simulator.sensors.renderer import Lamp
 from samepath.simulator.server.actors import ActorEntry, WalkerEntry
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
@@ -37,6 +44,15 @@ _FINGERS: Final = ("Thumb", "Index", "Middle", "Ring", "Pinky")
 _VEHICLE_BONES: Final = ("Vehicle_Base", "Wheel_Front_Left", "Wheel_Front_Right", "Wheel_Rear_Left", "Wheel_Rear_Right")
 MESH, BOUNDS, CAPSULE, ROOT = "VehicleMesh", "VehicleBounds", "CollisionCylinder", "DefaultSceneRoot"
 _BODY: Final = "CharacterMesh0"
+# What shines together is so many components of CARLA's.
+_LAMPS: Final = {
+    int(HEAD): ("front-position", "front-low_beam", "front-high_beam"),
+    int(TAIL): ("back-position", "back-brake"),
+    int(Lamp.REVERSE): ("back-reverse",),
+    int(Lamp.SPECIAL_1): ("special1",),
+}
+_BLINKERS: Final = {int(Lamp.RIGHT_BLINKER), int(Lamp.LEFT_BLINKER)}
+_MIDDLE_M: Final = 0.1  # a lamp no further than this from the middle is on neither side
 
 
 def walker_bones(kind: WalkerType, pose: Pose, walked_m: float | None) -> tuple[Bone, ...]:
@@ -153,11 +169,35 @@ def vehicle_bones(kind: VehicleType, pose: Pose, steer_deg: tuple[float, ...]) -
     return tuple(found)
 
 
+@cache
+def vehicle_lamps(name: str) -> dict[str, Point]:
+    """The lamps that the picture of a type of vehicle has, such as ``front-blinker-r-1``, and their middles; in order."""
+    kind = CATALOGUE[name]
+    if not isinstance(kind, VehicleType):
+        return {}
+    shape = vehicle(kind).levels[0]
+    boxes: dict[str, list[Point]] = {}
+    for flags, corners in zip(shape.lamps.tolist(), shape.vertices.astype(np.float64)[shape.faces].tolist(), strict=True):
+        x, y = corners[0][:2]
+        side = "" if abs(y) <= _MIDDLE_M or flags == Lamp.SPECIAL_1 else "-r" if y > 0.0 else "-l"
+        blinker = ("front-blinker" if x > 0.0 else "back-blinker",)
+        for lamp in blinker if flags in _BLINKERS else _LAMPS.get(flags, ()):
+            boxes.setdefault(f"{lamp}{side}-1", []).extend(corners)
+    return {lamp: _middle(boxes[lamp]) for lamp in sorted(boxes)}
+
+
+def _middle(points: list[Point]) -> Point:
+    """Of their box."""
+    x, y, z = (0.5 * (min(along) + max(along)) for along in zip(*points, strict=True))
+    return x, y, z
+
+
 def components(kind: object, centre_m: Point) -> dict[str, Pose]:
     """The components of an actor by name, and where they are in it; ``centre_m`` is the middle of its box."""
     middle = Pose(*centre_m)
     if isinstance(kind, VehicleType):
-        return {MESH: Pose(), BOUNDS: middle}
+        lamps = {name: Pose(*at, yaw_deg=0.0 if at[0] > 0.0 else 180.0) for name, at in vehicle_lamps(kind.name).items()}
+        return {MESH: Pose(), BOUNDS: middle, **lamps}
     if isinstance(kind, WalkerType):
         return {CAPSULE: Pose(), _BODY: Pose(z_m=-0.5 * kind.height_m)}
     return {ROOT: Pose()}
