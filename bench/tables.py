@@ -488,6 +488,84 @@ def towns() -> str:
     return _markdown((*head, "overturned", "jammed or taken out", "driven by each"), rows, made)
 
 
+def compatibility() -> str:
+    """Other people's programs against the server: what was run, of which version, with which command, and what came of it."""
+    smoke, examples, scenic, gym = (_figures(name) for name in ("smoke", "examples", "scenic", "gym-carla"))
+    runner, files, clients = (_figures(name) for name in ("scenario-runner", "openscenario", "clients"))
+    judged = Counter(found["result"] for found in runner["configurations"].values())
+    simulated = Counter(found["result"] for found in scenic["examples"].values())
+    played = Counter(found["result"] for found in files["files"].values())
+    ran = sum(found["result"].startswith("ran") for found in examples["programs"].values())
+    pauses = ", pauses of 5 s after loading are cut" if smoke["pauses_cut"] else ""
+    rows: Rows = [
+        (
+            "CARLA's smoke tests",
+            smoke["version"],
+            "smoke",
+            f"{smoke['passed']} of {len(smoke['tests'])} passed, on one server; other maps stand for CARLA's towns{pauses}",
+        ),
+        (
+            "CARLA's examples and utilities",
+            examples["version"],
+            "examples",
+            f"{ran} of {len(examples['programs'])} ran, {len(examples['not_run'])} were not run: [below](#carlas-examples)",
+        ),
+    ]
+    for version, found in clients["clients"].items():
+        name = f"{version}, Python {found['python']}; `--protocol {found['protocol']}`"
+        rows.append(("CARLA's client", name, "clients", found["words"] if found["good"] else f"**failed**: {found['words']}"))
+    rows += [
+        (
+            "ScenarioRunner",
+            runner["version"],
+            "scenario-runner",
+            f"{judged['judged']} of {judged.total()} configurations judged, {judged['played']} without an end played: "
+            "[below](#scenariorunner)",
+        ),
+        (
+            "Scenic's examples",
+            scenic["version"],
+            "scenic",
+            f"of {simulated.total()} examples {simulated.total() - simulated['not run']} have a town that is at hand; of these "
+            f"{simulated['simulated']} were sampled and simulated for {scenic['steps']} steps",
+        ),
+        ("gym-carla", gym["version"], "gym-carla", f"stops by itself, see below: `{gym['error']}`" if gym["error"] else "ran"),
+        (
+            "OpenSCENARIO files",
+            files["version"],
+            "openscenario",
+            f"{played['played']} of {played.total()} played, {played['refused']} refused: [below](#openscenario-files)",
+        ),
+    ]
+    told = [(who, version, f"`{' '.join(_command(name))}`", what) for who, version, name, what in rows]
+    names = [name for _, _, name, _ in rows]
+    return _markdown(("program", "version", "command", "result"), told, _made(*dict.fromkeys(names)))
+
+
+def _command(name: str) -> list[str]:
+    command: list[str] = _result(name)["provenance"]["command"]
+    return command
+
+
+def examples() -> str:
+    """CARLA's examples and utilities, one by one."""
+    found = _figures("examples")
+    rows: Rows = [(f"`{name}`", one["result"], one["did"] or "-") for name, one in found["programs"].items()]
+    rows += [(f"`{name}`", f"not run: {why}", "-") for name, why in found["not_run"].items()]
+    return _markdown(("program", "result", "what it did"), rows, _made("examples"))
+
+
+def openscenario() -> str:
+    """OpenSCENARIO files, by whose they are."""
+    rows: Rows = []
+    for folder, name in (("scenario_runner", "ScenarioRunner's"), ("esmini", "esmini's examples (`resources`)")):
+        files = {path: one for path, one in _figures("openscenario")["files"].items() if path.startswith(f"{folder}/")}
+        counts = Counter(one["result"] for one in files.values())
+        driven = Counter(one["driven"] for one in files.values() if "driven" in one)
+        rows.append((name, str(len(files)), str(counts["played"]), str(driven["the same bits twice"]), str(counts["refused"])))
+    return _markdown(("whose", "files", "played", "driven twice, the same bits", "refused"), rows, _made("openscenario"))
+
+
 def leaderboard() -> str:
     """Routes of the Leaderboard, and how often they were driven."""
     names = [name for name in ("leaderboard-0.9.15", "leaderboard-0.9.16") if (RESULTS / f"{name}.json").exists()]
@@ -788,6 +866,9 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         soak,
         replays,
         towns,
+        compatibility,
+        examples,
+        openscenario,
         leaderboard,
         scenario_runner,
         scenario_runner_repeats,

@@ -14,6 +14,7 @@ from bench import __main__ as bench
 from bench.cluster_mutations import MUTATIONS, mutated
 from samepath.cluster import messages as m
 from samepath.cluster.node import Node, TickRendered
+from samepath.simulator.server.traffic_managers import TrafficManagers
 from tests.support import ROOT
 from tests.support.cluster_world import KINDS, drawn, run_schedule
 
@@ -93,7 +94,7 @@ def test_whoever_begins_to_listen_at_a_node_gets_nothing_of_ticks_that_are_over(
         is_heard=heard.__contains__,
         send=lambda stream, payload, lossless, head: sent.append((stream, head + payload)),
     )
-    node = SimpleNamespace(_hub=hub, _delivered={})
+    node = SimpleNamespace(_hub=hub, _delivered={}, _rpc=SimpleNamespace(managers=TrafficManagers(sent.append)))
     Node._expect(node, 3, 7)
     for frame in (7, 8, 8):
         Node._deliver(node, 3, b"frame %d" % frame, frame, lossless=True)

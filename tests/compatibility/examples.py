@@ -85,8 +85,8 @@ class Program:
     """What is run: after ``stop_s`` it gets Ctrl-C, or within ``stop_s`` it must end by itself.
 
     ``shows`` so many pictures at least, and ``writes`` a file of that pattern; ``says`` that in what it prints, and
-    ``complains`` so of what it has checked. Programs that take out whoever they put there leave ``nobody`` behind. ``modules``
-    are put where it finds them. ``town`` is the map of its session's server, which nothing stands for.
+    ``complains`` so (a pattern) of what it has checked. Programs that take out whoever they put there leave ``nobody`` behind.
+    ``modules`` are put where it finds them. ``town`` is the map of its session's server, which nothing stands for.
     """
 
     name: str
@@ -111,6 +111,11 @@ def _endless(name: str, *words: str, stop_s: float = 20.0, shows: int = 0, says:
 
 def _ends(name: str, *words: str, writes: str = "", says: str = "", nobody: bool = True) -> Program:
     return Program(name, words, writes=writes, says=says, nobody=nobody)
+
+
+def _checks(name: str) -> Program:
+    """Plays each of its scenes ten times, and says how often it came to the same."""
+    return Program(name, stop_s=900.0, says="Deterministic Repetitions: [10] / 10", complains=r"Repetitions: \[(?!10\])")
 
 
 def _benchmark(*words: str) -> Program:
@@ -151,9 +156,9 @@ SESSIONS: tuple[tuple[Program, ...], ...] = (
     (_endless("examples/vehicle_gallery.py", stop_s=30.0, says="vehicle."),),
     (_ends("examples/vehicle_physics.py"),),
     (_endless("examples/visualize_multiple_sensors.py", "--sync", shows=50),),
-    (_ends("util/check_collisions_substepping.py"),),
+    (_checks("util/check_collisions_substepping.py"),),
     (Program("util/check_lidar_bb.py", complains="Error!!!", town="Town03"),),
-    (_ends("util/check_raycast_sensors_determinism.py"),),
+    (_checks("util/check_raycast_sensors_determinism.py"),),
     (
         _ends("util/config.py", "--inspect", says="town"),
         _ends("util/config.py", "--list", says="ClearNoon"),
@@ -295,6 +300,7 @@ def judge(program: Program, place: Path, ended: str, code: int) -> dict[str, obj
     written = sorted(path for path in place.glob(program.writes) if path.is_file()) if program.writes else []
     did = [f"{shown} pictures shown"] if shown else []
     did += [f"{len(written)} files written"] if written else []
+    did += [f"`{program.says}`: {said.count(program.says)} times"] if program.complains and program.says else []
     over = code < 0 and said.rstrip().endswith(_LAST_WORDS) and ended != "not at all"
     fault = _BROKEN.search(said + "\n" + (_AFTER_THE_END.sub("", errors) if over else errors))
     well = (
@@ -314,8 +320,8 @@ def judge(program: Program, place: Path, ended: str, code: int) -> dict[str, obj
         result = f"showed {shown} pictures"
     elif program.writes and not written:
         result = "wrote nothing"
-    elif program.complains and program.complains in said + errors:
-        result = f"said {program.complains!r}"
+    elif program.complains and (complaint := re.search(f"(?m)^.*{program.complains}.*$", said + errors)):
+        result = f"`{complaint[0].strip()[:200]}`"
     elif program.says and program.says not in said + errors:
         result = f"did not say {program.says!r}"
     else:
