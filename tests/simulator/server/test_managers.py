@@ -328,13 +328,25 @@ def test_a_state_that_waits_is_given_out_when_its_traffic_manager_goes_or_takes_
             assert at.car not in at.state()
 
 
-def test_a_traffic_manager_in_whose_cycle_its_own_client_ticks_is_free(patient):
+def test_a_traffic_manager_whose_client_ticks_on_during_a_cycle_is_free(patient):
     with Departure(patient, free=False) as at:
-        at.client.value("tick_cue")
-        at.state()
+        for _ in range(3):
+            at.client.value("tick_cue")
+            at.state()
         at.end()
         at.hears_nothing()
         at.client.value("get_episode_settings")
+        assert at.car not in at.state()
+
+
+def test_a_synchronous_traffic_manager_is_not_waited_for_however_its_calls_fall(patient):
+    with Departure(patient, free=False) as at:
+        at.client.value("get_episode_settings")
+        for _ in range(10):  # the tick is asked for before the settings that end the cycle, and the client asks for them, too
+            at.client.cycle()
+            at.client.together("tick_cue", "get_episode_settings", "get_episode_settings")
+            at.state()
+        at.end()
         assert at.car not in at.state()
 
 

@@ -72,7 +72,10 @@ _ENTER_S: Final = 1.0
 _CYCLE_S: Final = 1.0
 _TAKEN_S: Final = 0.005
 _MOST_BEHIND_BYTES: Final = 64 << 20  # of messages that wait behind such a state, in real time
+# A synchronous traffic manager asks once for every tick of its client, who waits for the cycle; the client may ask, too. It has
+# not asked at all when it is new.
 _ASKS_WHEN_FREE: Final = 8
+_TICKS_WHEN_FREE: Final = 3
 
 
 _MOST_BYTES: Final = 4096
@@ -105,8 +108,9 @@ class _Manager:
 
     ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick, after a
     cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick. ``load``: its
-    client loads a map. ``asks``: how often it has asked for the settings since the last tick; ``free``: so often, or in a cycle
-    while its own client ticked, that it is not synchronous. ``asked``: answers to that, which wait for a state.
+    client loads a map. ``asks``: how often it has asked for the settings since its client was last answered a tick, and
+    ``ticks``, how many ticks that was since it last asked. ``free``: one of them is more than a synchronous one could come to.
+    ``asked``: answers to those who ask, which wait for a state.
     """
 
     ports: set[int] = field(default_factory=set)
@@ -118,6 +122,7 @@ class _Manager:
     waking: asyncio.Task[None] | None = None
     load: "_Load | None" = None
     asks: int = 0
+    ticks: int = 0
     free: bool = False
     asked: list[Callable[[], None]] = field(default_factory=list)
 
@@ -190,8 +195,6 @@ class TrafficManagers:
         elif name == _LOADS:
             manager.load = manager.load or _Load()
             self._give_out()
-        elif name in CUES and manager.phase is _Phase.CYCLING:
-            manager.free = True
         elif name == _CYCLES and manager.phase is _Phase.TICKED:
             # Later in the same tick it is the user's own call.
             manager.phase = _Phase.CYCLING
@@ -202,7 +205,7 @@ class TrafficManagers:
         if manager is None:
             send()
             return
-        manager.asks += 1
+        manager.asks, manager.ticks = manager.asks + 1, 0
         manager.free = manager.free or manager.asks >= _ASKS_WHEN_FREE
         if self._behind is not None and manager.must_be_met:
             manager.asked.append(send)
@@ -301,7 +304,7 @@ class TrafficManagers:
         """Wait no longer: who has not asked meanwhile is not as free as it looked, or too slow."""
         for manager in self._managers.values():
             if not manager.asked:
-                manager.free, manager.asks = False, 0
+                manager.free, manager.asks, manager.ticks = False, 0, 0
         self._give_out()
 
     def _tell(self, manager: _Manager) -> None:
@@ -341,9 +344,12 @@ class TrafficManagers:
     def _send(self, client: ManagerOwner, send: Callable[[], None]) -> None:
         for owner, manager in self._managers.items():
             manager.due = owner is client and manager.phase is _Phase.SETTLED
-            manager.phase, manager.asks = _Phase.TICKED, 0
-        if client in self._managers:
-            self._managers[client].heard_s = asyncio.get_running_loop().time()
+            manager.phase = _Phase.TICKED
+        own = self._managers.get(client)
+        if own is not None:
+            own.heard_s = asyncio.get_running_loop().time()
+            own.asks, own.ticks = 0, own.ticks + 1
+            own.free = own.free or own.ticks >= _TICKS_WHEN_FREE
         send()
 
     def _look(self) -> None:
