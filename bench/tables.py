@@ -491,8 +491,7 @@ def towns() -> str:
 def compatibility() -> str:
     """Other people's programs against the server: what was run, of which version, with which command, and what came of it."""
     smoke, examples, scenic, gym = (_figures(name) for name in ("smoke", "examples", "scenic", "gym-carla"))
-    runner, files, clients = (_figures(name) for name in ("scenario-runner", "openscenario", "clients"))
-    judged = Counter(found["result"] for found in runner["configurations"].values())
+    files, clients = _figures("openscenario"), _figures("clients")
     simulated = Counter(found["result"] for found in scenic["examples"].values())
     played = Counter(found["result"] for found in files["files"].values())
     ran = sum(found["result"].startswith("ran") for found in examples["programs"].values())
@@ -515,13 +514,6 @@ def compatibility() -> str:
         name = f"{version}, Python {found['python']}; `--protocol {found['protocol']}`"
         rows.append(("CARLA's client", name, "clients", found["words"] if found["good"] else f"**failed**: {found['words']}"))
     rows += [
-        (
-            "ScenarioRunner",
-            runner["version"],
-            "scenario-runner",
-            f"{judged['judged']} of {judged.total()} configurations judged, {judged['played']} without an end played: "
-            "[below](#scenariorunner)",
-        ),
         (
             "Scenic's examples",
             scenic["version"],

@@ -13,6 +13,7 @@ A program has *run* if it ended well, showed or wrote what it is there for, and 
 """
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image, ImageOps
 from rich.console import Console
 from rich.table import Table
 
@@ -37,7 +39,8 @@ SHOWN, SCREEN = "shown", "screen.png"
 # Python's own words for Ctrl-C, and CARLA's, where they are not caught; neither is a fault.
 _INTERRUPTED = re.compile(r"KeyboardInterrupt")
 # CPython before 3.14 ends threads that want to run after it has shut down, and CARLA's client has some whose code may not be
-# ended so: what is aborted then is a program that has said its last word.
+# ended so: what is aborted then is a program that has said its last word. Its pool of processes may wait for a lock for ever that
+# one of them held when Ctrl-C came.
 _AFTER_THE_END = re.compile(r"terminate called without an active exception")
 _LAST_WORDS = ("done.", "Bye!")
 _BROKEN = re.compile(r"terminate called|Segmentation fault|(?m:^\w*(?:\.\w+)*(?:Error|Exception)\b.*$)")
@@ -66,6 +69,26 @@ else:
             pygame.image.save(pygame.display.get_surface(), "{SCREEN}")
     pygame.display.flip = counted
 runpy.run_path(script, run_name="__main__")
+"""
+
+# Has the server draw a picture, as it was when a user's second program comes: code of cameras is loaded with the first one, and
+# some programs wait for 2 s at most.
+WARM = """
+import queue, sys, carla
+client = carla.Client("127.0.0.1", int(sys.argv[1]))
+client.set_timeout(120.0)
+world, seen = client.get_world(), queue.Queue()
+sensors = [world.spawn_actor(world.get_blueprint_library().find(name), world.get_map().get_spawn_points()[0])
+           for name in ("sensor.camera.rgb", "sensor.lidar.ray_cast", "sensor.other.radar")]
+for sensor in sensors:
+    sensor.listen(seen.put)
+for _ in range(12):
+    seen.get(timeout=120.0)
+for sensor in sensors:
+    sensor.stop()
+    sensor.destroy()
+import os
+os._exit(0)
 """
 
 # Asks the server afterwards: does it answer, and who was left behind.
@@ -195,12 +218,15 @@ def main() -> int:
     parser.add_argument("--maps", type=Path, help="a folder with Town03.xodr and Town05.xodr")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--keep", type=Path, help="keep there what each program wrote, and the last picture it showed")
+    parser.add_argument("--picture", type=Path, help="with --keep: draw what six of them showed last into one picture")
     parser.add_argument("--version", default="", help="which version FOLDER is, for the results")
     parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
     folder = arguments.folder.absolute()
     if not (folder / "examples" / "tutorial.py").is_file():
         parser.error(f"{folder}: CARLA's PythonAPI was wanted, with examples/tutorial.py in it")
+    if arguments.picture is not None and arguments.keep is None:
+        parser.error("--picture is made of what --keep keeps: give both")
     if arguments.save and not code_measured()["clean"]:
         parser.error("results are kept of a commit, and there are changes that are in none")
     results: dict[str, dict[str, object]] = {}
@@ -222,10 +248,37 @@ def main() -> int:
     console.print(f"{ran} of {len(results)} ran")
     for name, why in not_run.items():
         console.print(f"not run: {name}: {why}")
+    if arguments.picture is not None:
+        montage(arguments.keep, arguments.picture)
     if arguments.save:
         figures: dict[str, object] = {"version": arguments.version, "programs": results, "not_run": not_run}
         save("examples", figures, ["python", "-m", "tests.compatibility.examples", "FOLDER", "--python", "PYTHON"])
     return 0 if ran == len(results) else 1
+
+
+PICTURED = (
+    "examples/manual_control.py --sync --autopilot",
+    "examples/no_rendering_mode.py",
+    "examples/client_bounding_boxes.py",
+    "examples/draw_skeleton.py",
+    "examples/visualize_multiple_sensors.py --sync",
+    "util/raycast_sensor_testing.py --sync -ln 1 -rn 1",
+)
+TILE = (480, 300)
+
+
+def montage(keep: Path, picture: Path) -> None:
+    """What some of the programs showed last, side by side."""
+    whole = Image.new("RGB", (2 * TILE[0], len(PICTURED) // 2 * TILE[1]))
+    for number, name in enumerate(PICTURED):
+        with Image.open(keep / _folder(name) / SCREEN) as screen:
+            tile = ImageOps.pad(screen.convert("RGB"), TILE, Image.Resampling.LANCZOS)
+        whole.paste(tile, (number % 2 * TILE[0], number // 2 * TILE[1]))
+    whole.quantize(256).save(picture, optimize=True)
+
+
+def _folder(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", name)
 
 
 def run(
@@ -236,6 +289,7 @@ def run(
     town = session[0].town
     where = ["--map", town, "--maps", str(maps)] if town else ["--map", "town", "--alias", "Town*=town"]
     with serving(port, where):
+        subprocess.run([python, "-c", WARM, str(port)], check=True, timeout=4.0 * END_S, capture_output=True)
         for program in session:
             print(f"{program} ...", file=sys.stderr, flush=True)
             with tempfile.TemporaryDirectory() as place:
@@ -247,7 +301,7 @@ def run(
                     found["did"] = f"{found['did']}; leaves {left} actors behind".removeprefix("; ")
                 results[str(program)] = found
                 if keep is not None:
-                    shutil.copytree(place, keep / re.sub(r"[^\w.-]+", "_", str(program)), dirs_exist_ok=True)
+                    shutil.copytree(place, keep / _folder(str(program)), dirs_exist_ok=True)
     return results
 
 
@@ -274,7 +328,9 @@ def _run(folder: Path, python: Path, program: Program, place: Path) -> dict[str,
         environment["PYTHONPATH"] = os.pathsep.join([str(folder / "carla"), str(place)])
     command = [str(python), "-c", RUN, str(folder / program.name), *program.words]
     with (place / "stdout").open("w") as out, (place / "stderr").open("w") as errors:
-        process = subprocess.Popen(command, cwd=place, env=environment, stdout=out, stderr=errors, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, cwd=place, env=environment, stdout=out, stderr=errors, stdin=subprocess.DEVNULL, start_new_session=True
+        )
         ended = "by itself"
         start_s = SYSTEM_CLOCK.monotonic_s()
         try:
@@ -282,12 +338,13 @@ def _run(folder: Path, python: Path, program: Program, place: Path) -> dict[str,
                 process.wait(program.stop_s)
             except subprocess.TimeoutExpired:
                 ended = "by Ctrl-C"
-                process.send_signal(signal.SIGINT)
+                os.killpg(process.pid, signal.SIGINT)  # to its helpers as well, as a terminal sends it
                 process.wait(END_S)
         except subprocess.TimeoutExpired:
             ended = "not at all"
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     took_s = SYSTEM_CLOCK.monotonic_s() - start_s
     return judge(program, place, ended, process.returncode) | {"took_s": round(took_s, 1)}
@@ -301,7 +358,7 @@ def judge(program: Program, place: Path, ended: str, code: int) -> dict[str, obj
     did = [f"{shown} pictures shown"] if shown else []
     did += [f"{len(written)} files written"] if written else []
     did += [f"`{program.says}`: {said.count(program.says)} times"] if program.complains and program.says else []
-    over = code < 0 and said.rstrip().endswith(_LAST_WORDS) and ended != "not at all"
+    over = code < 0 and said.rstrip().endswith(_LAST_WORDS)
     fault = _BROKEN.search(said + "\n" + (_AFTER_THE_END.sub("", errors) if over else errors))
     well = (
         over
@@ -310,7 +367,7 @@ def judge(program: Program, place: Path, ended: str, code: int) -> dict[str, obj
     )
     if fault is not None:
         result = f"`{fault[0].strip()[:200]}`"
-    elif ended == "not at all":
+    elif ended == "not at all" and not over:
         result = f"did not end within {END_S:g} s after Ctrl-C"
     elif not well:
         result = f"ended with {code}"
@@ -325,7 +382,8 @@ def judge(program: Program, place: Path, ended: str, code: int) -> dict[str, obj
     elif program.says and program.says not in said + errors:
         result = f"did not say {program.says!r}"
     else:
-        result = "ran; its process was aborted after its last word" if over else "ran"
+        stayed = "did not end" if ended == "not at all" else "was aborted"
+        result = f"ran; its process {stayed} after its last word" if over else "ran"
     return {"result": result, "did": "; ".join(did), "ended": ended}
 
 

@@ -69,7 +69,6 @@ def main() -> int:
     parser.add_argument("--route", type=Path, help="a file of routes, of which --only is driven by the NPC agent")
     parser.add_argument("--repeats", type=int, default=2, help="how often that route is driven")
     parser.add_argument("--keep", type=Path, help="a folder for recordings and output; there it goes on, too")
-    parser.add_argument("--version", default="", help="which version FOLDER is, for the results")
     parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
     arguments = parser.parse_args()
     code_measured()  # now: what is changed while this runs is not measured
@@ -96,7 +95,7 @@ def main() -> int:
         table.add_row(name, found["result"], f"{found['why'][:100]} {found.get('failed', '')}")
     Console(width=180).print(table)
     if arguments.save:
-        save("scenario-runner", {"version": arguments.version, "configurations": results}, command)
+        save("scenario-runner", {"configurations": results}, command)
     return 0 if all(found["result"] in ("judged", "played", "not run") for found in results.values()) else 1
 
 

@@ -1,4 +1,4 @@
-"""Traffic managers of clients, why the answer to a tick sometimes waits for one, and how one is woken that sleeps for ever.
+"""Traffic managers of clients: what is held back for their sake, and how one is woken that sleeps for ever.
 
 CARLA's client can lose a wake-up of its own. In synchronous mode its traffic manager works in a thread: after each cycle that
 thread asks for the episode's settings, looks whether ``step_begin`` is set, and if not waits on a condition variable. Whoever
