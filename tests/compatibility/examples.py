@@ -39,8 +39,8 @@ SHOWN, SCREEN = "shown", "screen.png"
 # Python's own words for Ctrl-C, and CARLA's, where they are not caught; neither is a fault.
 _INTERRUPTED = re.compile(r"KeyboardInterrupt")
 # CPython before 3.14 ends threads that want to run after it has shut down, and CARLA's client has some whose code may not be
-# ended so: what is aborted then is a program that has said its last word. Its pool of processes may wait for a lock for ever that
-# one of them held when Ctrl-C came.
+# ended so: what is aborted then is a program that has said its last word. Its pool of processes may wait for ever for a lock
+# that one of them held when Ctrl-C came.
 _AFTER_THE_END = re.compile(r"terminate called without an active exception")
 _LAST_WORDS = ("done.", "Bye!")
 _BROKEN = re.compile(r"terminate called|Segmentation fault|(?m:^\w*(?:\.\w+)*(?:Error|Exception)\b.*$)")

@@ -328,6 +328,23 @@ def test_a_state_that_waits_is_given_out_when_its_traffic_manager_goes_or_takes_
             assert at.car not in at.state()
 
 
+def test_who_asks_and_then_loads_a_map_while_a_state_waits_for_somebody_else_is_told_all_the_same(patient):
+    with Departure(patient) as at, Manager(patient, 8001) as second:
+        for _ in range(10):
+            second.value("get_episode_settings")
+        at.end()
+        at.hears_nothing()
+        settings = second.send("get_episode_settings")
+        assert until(lambda: any(manager.asked for manager in patient._rpc.managers._managers.values()))
+        load = second.send("load_new_episode", "", True, LAYERS)
+        at.client.send("get_episode_settings")
+        assert at.car not in at.state()
+        assert second.receive()[0] == load
+        for name, arguments in (("version", []), ("get_episode_info", []), ("get_sensor_token", [WORLD_STREAM])):
+            assert second.send(name, *arguments) == second.receive()[0]
+        assert second.receive()[0] == settings
+
+
 def test_a_traffic_manager_whose_client_ticks_on_during_a_cycle_is_free(patient):
     with Departure(patient, free=False) as at:
         for _ in range(3):

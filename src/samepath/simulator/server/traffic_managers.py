@@ -110,7 +110,7 @@ class _Manager:
     cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick. ``load``: its
     client loads a map. ``asks``: how often it has asked for the settings since its client was last answered a tick, and
     ``ticks``, how many ticks that was since it last asked. ``free``: one of them is more than a synchronous one could come to.
-    ``asked``: answers to those who ask, which wait for a state.
+    ``asked``: what tells those who ask, when the state that waits has been given out.
     """
 
     ports: set[int] = field(default_factory=set)
@@ -208,7 +208,7 @@ class TrafficManagers:
         manager.asks, manager.ticks = manager.asks + 1, 0
         manager.free = manager.free or manager.asks >= _ASKS_WHEN_FREE
         if self._behind is not None and manager.must_be_met:
-            manager.asked.append(send)
+            manager.asked.append(lambda: self.tell_settings(client, send))
             self._give_out()
             return
         send()
@@ -295,8 +295,9 @@ class TrafficManagers:
         behind, self._behind = self._behind, None
         if self._latest is not None:
             self._latest.cancel()
-        for manager in met:
-            asyncio.get_running_loop().call_later(_TAKEN_S, self._tell, manager)
+        for manager in self._managers.values():
+            if manager.asked:
+                asyncio.get_running_loop().call_later(_TAKEN_S, self._tell, manager)
         for send in behind:
             send()
 
@@ -309,6 +310,9 @@ class TrafficManagers:
 
     def _tell(self, manager: _Manager) -> None:
         asked, manager.asked = manager.asked, []
+        if manager.load is not None:
+            manager.load.sends += asked
+            return
         for send in asked:
             send()
 
