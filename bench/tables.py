@@ -521,7 +521,7 @@ def compatibility() -> str:
             f"of {simulated.total()} examples {simulated.total() - simulated['not run']} have a town that is at hand; of these "
             f"{simulated['simulated']} were sampled and simulated for {scenic['steps']} steps",
         ),
-        ("gym-carla", gym["version"], "gym-carla", f"stops by itself, see below: `{gym['error']}`" if gym["error"] else "ran"),
+        ("gym-carla", gym["version"], "gym-carla", _gym(gym)),
         (
             "OpenSCENARIO files",
             files["version"],
@@ -532,6 +532,12 @@ def compatibility() -> str:
     told = [(who, version, f"`{' '.join(_command(name))}`", what) for who, version, name, what in rows]
     names = [name for _, _, name, _ in rows]
     return _markdown(("program", "version", "command", "result"), told, _made(*dict.fromkeys(names)))
+
+
+def _gym(found: dict[str, Any]) -> str:
+    alone, put_back = found["as it is"], found["put back"]
+    told = f"stops by itself: `{alone['error']}`; with that attribute put back (see below) " if alone["error"] else ""
+    return told + (f"`{put_back['error']}`" if put_back["error"] else "ran: " + "; ".join(put_back["episodes"]))
 
 
 def _command(name: str) -> list[str]:
