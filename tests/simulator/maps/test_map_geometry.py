@@ -69,6 +69,28 @@ def test_param_poly3_starts_and_ends_where_its_polynomials_do(p_max):
     assert halves[0] == pytest.approx(halves[1], abs=1e-7)
 
 
+@settings(max_examples=60)
+@given(
+    st.floats(0.8, 1.2), st.tuples(*(st.floats(-most, most) for most in (0.002, 1e-5, 0.2, 0.002, 1e-5))), st.floats(0.0, 1.0)
+)
+def test_a_polynomial_is_nowhere_bent_more_than_its_bound(start, powers, part):
+    curve = ParamPoly3(Cubic(0.0, 0.0, start, *powers[:2]), Cubic(0.0, 0.0, *powers[2:]), 40.0, 40.0)
+    p = part * curve.p_max
+    slopes = [axis.slope(p) for axis in (curve.u, curve.v)]
+    bends = [2.0 * axis.c + 6.0 * axis.d * p for axis in (curve.u, curve.v)]
+    across = slopes[0] * bends[1] - slopes[1] * bends[0]
+    assert abs(across) / math.hypot(*slopes) ** 3 <= curve.curvature_max_per_m * (1.0 + 1e-9) < math.inf
+
+
+def test_of_a_polynomial_that_turns_back_no_bound_is_told():
+    assert ParamPoly3(Cubic(0.0, 0.0, 1.0, -0.02), Cubic(0.0, 0.0), 40.0, 40.0).curvature_max_per_m == math.inf
+
+
+def test_the_bound_of_a_gentle_polynomial_is_near_what_it_has():
+    circle = poly3(0.0, 0.0, 0.5 / 400.0, 0.0, 30.0)  # as good as an arc of 400 m
+    assert 1.0 / 400.0 <= circle.curvature_max_per_m < 1.3 / 400.0
+
+
 CURVES = [StraightLine(), Arc(0.05), Arc(-0.2), Spiral(-0.1, 0.2, 30.0), poly3(0.0, 0.1, 0.01, -1e-4, 30.0)]
 
 

@@ -236,6 +236,21 @@ def test_a_long_road_with_broken_lines_is_built_in_time():
     assert time.process_time() - start_s < 10.0
 
 
+GENTLE = LINE.replace("100", "1500").replace("<line/>", '<paramPoly3 pRange="arcLength" {}/>')
+MANY_LANES = LANES.replace(
+    "</right>", "".join(f'<lane id="-{k}" type="driving">{WIDTH}</lane>' for k in range(2, 15)) + "</right>"
+)
+
+
+def test_a_motorway_of_gentle_polynomials_is_built_and_one_that_may_wind_is_refused():
+    gentle = GENTLE.format('aU="0" bU="1" cU="0" dU="0" aV="0" bV="0" cV="1e-6" dV="1e-9"')
+    road_map = parse_map(one_road(gentle, MANY_LANES, length="1500"), "motorway")
+    assert len(road_map.lanes) == MANY_LANES.count("<lane ") - 1
+    wound = GENTLE.format('aU="0" bU="1" cU="-1e-3" dU="0" aV="0" bV="0" cV="1e-3" dV="0"')
+    with pytest.raises(InputError, match="steps of work was wanted"):
+        parse_map(one_road(wound, MANY_LANES.replace('a="3"', 'a="9"'), length="1500"), "wound")
+
+
 def test_a_corner_past_the_end_of_its_road_is_as_high_as_the_end():
     pieces = "".join(f'<elevation s="{s}" a="0" b="0" c="0" d="{d}"/>' for s, d in ((0, 0), (99, 9)))
     steep = f"<elevationProfile>{pieces}</elevationProfile>"

@@ -59,6 +59,10 @@ class Cubic:
         u = s_m - self.start_m
         return self.b + u * (2.0 * self.c + u * 3.0 * self.d)
 
+    def bend_max(self, length_m: float) -> float:
+        """The second derivative is nowhere larger, as far as ``length_m`` from the start."""
+        return 2.0 * abs(self.c) + 6.0 * abs(self.d) * length_m
+
     @property
     def is_linear(self) -> bool:
         """Does it have no curvature of its own?"""
@@ -180,10 +184,23 @@ class ParamPoly3:
         """The arc length of the whole curve, whatever the file says."""
         return self._table[-1]
 
+    @property
+    def curvature_max_per_m(self) -> float:
+        """It is nowhere bent more; infinite where its coefficients alone do not tell, as of a curve that turns far."""
+        bend = math.hypot(self.u.bend_max(self.p_max), self.v.bend_max(self.p_max))
+        start = math.hypot(self.u.b, self.v.b)
+        slowest = start - self.p_max * bend
+        return bend / slowest / slowest if slowest > 0.5 * start else math.inf
+
+    @cached_property
+    def stretch_by(self) -> float:
+        """How many metres it really has for each one of its declared length."""
+        return self.true_length_m / self.length_m if self.stretch else 1.0
+
     def parameter(self, distance_m: float) -> float:
         """The p whose arc length from the start is ``distance_m``: table, then Newton."""
         table = self._table
-        wanted = distance_m * (table[-1] / self.length_m) if self.stretch else distance_m
+        wanted = distance_m * self.stretch_by
         index = min(max(bisect_right(table, wanted) - 1, 0), _TABLE_INTERVALS - 1)
         start = self.p_max * index / _TABLE_INTERVALS
         span = table[index + 1] - table[index]

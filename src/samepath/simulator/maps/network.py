@@ -407,12 +407,17 @@ def _pose_work(piece: Geometry) -> float:
     return _POLYNOMIAL if isinstance(piece.curve, ParamPoly3) else 1.0
 
 
-def _bend_per_m(piece: Geometry) -> float:
-    if isinstance(piece.curve, Arc):
-        return abs(piece.curve.curvature_per_m)
-    if isinstance(piece.curve, Spiral):
-        return max(abs(piece.curve.curvature_start_per_m), abs(piece.curve.curvature_end_per_m))
-    return 0.0 if piece.curve.is_straight else 1.0
+def _stretch(piece: Geometry, reach_m: float) -> float:
+    """How many metres a lane that far beside the reference line can have for each one of it."""
+    match piece.curve:
+        case Arc() as arc:
+            return 1.0 + abs(arc.curvature_per_m) * reach_m
+        case Spiral() as spiral:
+            return 1.0 + max(abs(spiral.curvature_start_per_m), abs(spiral.curvature_end_per_m)) * reach_m
+        case ParamPoly3() as curve:
+            return max(1.0, curve.stretch_by) * (1.0 + min(1.0, curve.curvature_max_per_m) * reach_m)
+        case _:
+            return 1.0
 
 
 def _section_work(road: Road, section: LaneSection) -> tuple[float, float]:
@@ -431,7 +436,7 @@ def _section_work(road: Road, section: LaneSection) -> tuple[float, float]:
         straight, pose = piece.curve.is_straight, _pose_work(piece)
         here = part_m / (LINE_STATION_M if straight and is_linear else CURVE_STATION_M) + 1.0
         stations, station_work = stations + here, station_work + here * pose
-        denser = 1.0 if straight else 2.0 * min(2.0**DOUBLINGS_MAX, 1.0 + _bend_per_m(piece) * reach_m)
+        denser = 1.0 if straight else 2.0 * min(2.0**DOUBLINGS_MAX, _stretch(piece, reach_m))
         here = denser * (part_m / (LINE_STEP_M if straight else CURVE_STEP_M) + 1.0)
         points, point_work = points + here, point_work + here * pose
     # Looking for a lane by its number goes through those of its section.
