@@ -44,7 +44,8 @@ _INTERRUPTED = re.compile(r"KeyboardInterrupt")
 # that one of them held when Ctrl-C came.
 _AFTER_THE_END = re.compile(r"terminate called without an active exception")
 _LAST_WORDS = ("done.", "Bye!")
-_BROKEN = re.compile(r"terminate called|Segmentation fault|(?m:^\w*(?:\.\w+)*(?:Error|Exception)\b.*$)")
+# What is "ignored" while Python ends is told by its own last line, which is no more than another Ctrl-C.
+_BROKEN = re.compile(r"terminate called|Segmentation fault|(?m:^(?!Exception ignored in)\w*(?:\.\w+)*(?:Error|Exception)\b.*$)")
 
 # Runs a program as a terminal would, where Ctrl-C is not ignored as it is in the background of a script; counts what it shows.
 RUN = f"""
