@@ -30,7 +30,9 @@ def refused(tmp_path, text):
 @pytest.mark.parametrize(
     ("element", "action"),
     [
-        ("LateralDistanceAction", '<LateralAction><LateralDistanceAction entityRef="ego"/></LateralAction>'),
+        ("LateralDistanceAction",
+         '<LateralAction><LateralDistanceAction entityRef="ego" coordinateSystem="trajectory"/></LateralAction>'),
+        ("'ego': somebody else was wanted", '<LateralAction><LateralDistanceAction entityRef="ego"/></LateralAction>'),
         ("Nurbs", "<RoutingAction><FollowTrajectoryAction><TrajectoryRef><Trajectory name='n' closed='false'><Shape>"
          "<Nurbs order='4'/></Shape></Trajectory></TrajectoryRef></FollowTrajectoryAction></RoutingAction>"),
         ("TeleportAction", at(world(0, 0))),

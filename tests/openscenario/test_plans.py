@@ -1,6 +1,7 @@
 """What a file asks for is what the plan does. Expected numbers come from paper: v t, half a t squared, widths of lanes."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -96,6 +97,81 @@ def test_left_is_left_in_both_directions_of_travel(tmp_path):
         # Half of the way across at half of the time: a sine is symmetric.
         first, middle = tracks["ego"].points[20], tracks["ego"].points[round(2.55 / STEP_S)]
         assert abs(middle[0] - first[0]) == pytest.approx(abs(end[0] - first[0]) / 2, abs=0.05)
+
+
+def beside(entity, distance_m, side="", *, freespace=False, continuous=True, limits='maxSpeed="2" maxAcceleration="1"'):
+    displacement = f'displacement="{side}ToReferencedEntity"' if side else ""
+    return (
+        f'<LateralAction><LateralDistanceAction entityRef="{entity}" distance="{distance_m}" {displacement} '
+        f'freespace="{str(freespace).lower()}" continuous="{str(continuous).lower()}" coordinateSystem="road">'
+        f"<DynamicConstraints {limits}/></LateralDistanceAction></LateralAction>"
+    )
+
+
+def right_m(one, other, at_s):
+    """How far right of one, as it drives, another is."""
+    index = round(at_s / STEP_S)
+    (ax, ay), (bx, by) = one.points[0], one.points[20]
+    length_m = math.hypot(bx - ax, by - ay)
+    dx, dy = other.points[index][0] - one.points[index][0], other.points[index][1] - one.points[index][1]
+    return (dy * (bx - ax) - dx * (by - ay)) / length_m
+
+
+@pytest.mark.parametrize(("start", "side", "sign"), [(-1, "left", -1), (-1, "right", 1), (1, "left", -1), (1, "right", 1)])
+def test_a_distance_to_the_side_is_on_that_side_of_the_other_whichever_way_it_drives(tmp_path, start, side, sign):
+    change = event("beside", beside("lead", 2, side, freespace=True), after(1.0))
+    places = [at(lane(ROAD, start, 150 - 20 * (1 if start < 0 else -1))), speed(10)]
+    text = document(
+        vehicle("ego") + vehicle("lead"),
+        init(ego=places, lead=[at(lane(ROAD, start, 150)), speed(10)]),
+        story("ego", change),
+        end_s=9.0,
+    )
+    tracks, _ = played(tmp_path, text)
+    assert right_m(tracks["lead"], tracks["ego"], 0.9) == pytest.approx(0.0, abs=1e-6)
+    assert right_m(tracks["lead"], tracks["ego"], 9.0) == pytest.approx(sign * (2.0 + 1.7), abs=0.02)
+    steps = [right_m(tracks["lead"], tracks["ego"], index * STEP_S) for index in range(round(9.0 / STEP_S))]
+    speeds_mps = [(after_m - before_m) / STEP_S for before_m, after_m in pairwise(steps)]
+    assert 1.0 < max(map(abs, speeds_mps)) <= 2.0 + 1e-4  # points are on a grid
+    assert max(abs(b - a) for a, b in pairwise(speeds_mps)) <= 10.0 * STEP_S + 1e-4  # of braking the file says nothing
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_a_distance_to_the_side_is_kept_only_if_it_is_continuous(tmp_path, continuous):
+    keep = event("beside", beside("lead", 2.0, continuous=continuous), after(0.5))
+    ended = (
+        '<StoryboardElementStateCondition storyboardElementType="event" storyboardElementRef="beside" state="endTransition"/>'
+    )
+    slower = event("slower", speed(5), by_value(ended, edge="rising"))
+    shift = (
+        '<LateralAction><LaneOffsetAction continuous="false"><LaneOffsetActionDynamics dynamicsShape="sinusoidal" '
+        'maxLateralAcc="0.5"/><LaneOffsetTarget><AbsoluteTargetLaneOffset value="1"/></LaneOffsetTarget></LaneOffsetAction>'
+        "</LateralAction>"
+    )
+    text = document(
+        vehicle("ego") + vehicle("lead"),
+        init(ego=[at(lane(ROAD, -1, 30)), speed(10)], lead=[at(lane(ROAD, -1, 60)), speed(10)]),
+        story("ego", keep, slower) + story("lead", event("shift", shift, after(6.0))).replace("story", "other"),
+        end_s=14.0,
+    )
+    tracks, _ = played(tmp_path, text)
+    before_m, after_m = (right_m(tracks["lead"], tracks["ego"], at_s) for at_s in (5.9, 14.0))
+    assert before_m == pytest.approx(2.0, abs=0.02)
+    assert after_m == pytest.approx(2.0 if continuous else 3.0, abs=0.02)
+    assert moved_m(tracks["ego"], 13.0, 14.0) == pytest.approx(10.0 if continuous else 5.0, abs=0.1)
+
+
+@pytest.mark.parametrize("distance_m", [-2.0, 2.0])
+def test_scenario_runners_distances_to_the_side_say_the_side_by_their_sign(tmp_path, distance_m):
+    text = document(
+        vehicle("ego") + vehicle("lead"),
+        init(ego=[at(lane(ROAD, -1, 30)), speed(10)], lead=[at(lane(ROAD, -1, 60)), speed(10)]),
+        story("ego", event("beside", beside("lead", distance_m), after(0.5))),
+        end_s=8.0,
+        description="CARLA:beside",
+    )
+    tracks, _ = played(tmp_path, text)
+    assert right_m(tracks["lead"], tracks["ego"], 8.0) == pytest.approx(distance_m, abs=0.02)
 
 
 def test_a_trigger_by_distance_fires_where_the_distance_is(tmp_path):

@@ -23,11 +23,13 @@ from samepath.openscenario.records import (
     FileAction,
     FollowRoute,
     FollowTrajectory,
+    KeepBeside,
     KeepDistance,
     SpeedProfile,
     Synchronise,
 )
-from samepath.openscenario.roads import Roads, Spot
+from samepath.openscenario.roads import Roads, Spot, turned_deg
+from samepath.simulator.maps import Waypoint
 
 # The plain driver of who is under the control of the program under test: Treiber's intelligent driver model.
 CRUISE_MPS: Final = 10.0
@@ -38,6 +40,7 @@ _IDM_GAP_S: Final = 1.5
 _SEEN_M: Final = 100.0
 _ARRIVED_M: Final = 0.5
 _PASSED_M: Final = 3.0
+_BESIDE_M: Final = 0.01
 # How far a way to a place is looked for, and in what steps.
 _WAY_MAX_M: Final = 2000.0
 _WAY_STEP_M: Final = 1.0
@@ -219,15 +222,31 @@ class SpeedJob:
         return min(max(0.0, mover.speed_mps + max(-8.0, _IDM_ACCELERATION_MPS2 * free) * step_s), self._cruise_mps)
 
 
-class SideJob:
+class SideJob(Protocol):
+    """Goes to another place across the lane, or keeps one."""
+
+    ended: bool
+
+    def offset_m(self, step_s: float) -> float:
+        """The place across the lane in the next tick."""
+        ...
+
+
+def side_job(action: FileAction, mover: Mover, movers: Movers, roads: Roads) -> SideJob:
+    """What an action across the lane asks for."""
+    if mover.spot.lane is None:
+        raise InputError(f"{mover.entity.name!r}: a lane to change was wanted, but it is on no lane")
+    if isinstance(action, KeepBeside):
+        return BesideJob(action, mover, movers[action.entity], roads)
+    return ShiftJob(action, mover, movers, roads, mover.spot.lane)
+
+
+class ShiftJob:
     """Goes to another lane, or to another place across the lane."""
 
-    def __init__(self, action: FileAction, mover: Mover, movers: Movers, roads: Roads) -> None:
+    def __init__(self, action: FileAction, mover: Mover, movers: Movers, roads: Roads, lane: Waypoint) -> None:
         self.ended = False
         self._mover, self._elapsed_s, self._travelled_m = mover, 0.0, mover.travelled_m
-        lane = mover.spot.lane
-        if lane is None:
-            raise InputError(f"{mover.entity.name!r}: a lane to change was wanted, but it is on no lane")
         if isinstance(action, ChangeLane):
             if action.entity is None:
                 there = roads.lane_of_id(lane, action.value)
@@ -260,6 +279,50 @@ class SideJob:
             self.ended = True
             return self._target_m
         return self._start_m + (self._target_m - self._start_m) * shaped(self._shape, part)
+
+
+class BesideJob:
+    """Keeps a distance to somebody's side: as quickly as it may, braking in time."""
+
+    def __init__(self, action: KeepBeside, mover: Mover, other: Mover, roads: Roads) -> None:
+        if other is mover:
+            raise InputError(f"{mover.entity.name!r}: somebody else was wanted, beside whom to be")
+        self.ended = False
+        self._action, self._mover, self._other, self._roads = action, mover, other, roads
+        self._speed_mps = 0.0
+        there_m, right = self._reference()
+        away_m = right * (mover.spot.offset_m - there_m)
+        self._side = action.side or (1 if away_m >= 0.0 else -1)
+        room_m = 0.5 * (mover.entity.width_m + other.entity.width_m) if action.freespace else 0.0
+        self._away_m = self._side * away_m if action.distance_m is None else action.distance_m + room_m
+
+    def offset_m(self, step_s: float) -> float:
+        """The place across the lane in the next tick."""
+        here_m = self._mover.spot.offset_m
+        if self._mover.speed_mps <= 0.0:
+            self._speed_mps = 0.0  # nobody moves sideways who stands
+            return here_m
+        there_m, right = self._reference()
+        gap_m = there_m + right * self._side * self._away_m - here_m
+        action = self._action
+        fastest_mps = min(action.speed_mps, math.sqrt(2.0 * action.deceleration_mps2 * abs(gap_m)), abs(gap_m) / step_s)
+        wanted_mps = math.copysign(fastest_mps, gap_m)
+        slows = abs(wanted_mps) < abs(self._speed_mps)
+        change_mps = (action.deceleration_mps2 if slows else action.acceleration_mps2) * step_s
+        self._speed_mps = min(max(wanted_mps, self._speed_mps - change_mps), self._speed_mps + change_mps)
+        moved_m = self._speed_mps * step_s
+        self.ended = not action.continuous and abs(gap_m - moved_m) < _BESIDE_M
+        return here_m + moved_m
+
+    def _reference(self) -> tuple[float, int]:
+        """Where the other is across our lane, and on which side of it its right is: 1 or -1."""
+        spot, lane, other = self._mover.spot, self._mover.spot.lane, self._other.spot
+        if lane is None:
+            return spot.offset_m, 1
+        right = 1 if turned_deg(lane.yaw_deg, other.yaw_deg) <= 90.0 else -1
+        if other.lane is not None and other.lane.road_id == lane.road_id and self._roads.has_lane(other.lane, lane.lane_id):
+            return self._roads.onto(other, self._roads.lane_of_id(other.lane, lane.lane_id)).offset_m, right
+        return Spot(lane.x_m, lane.y_m, lane.yaw_deg).local(other.x_m, other.y_m)[1], right
 
 
 class WayJob:

@@ -10,7 +10,7 @@ from typing import Final
 
 from samepath.core.errors import InputError
 from samepath.openscenario.conditions import Situation, TriggerMemory
-from samepath.openscenario.motion import MotionJob, Mover, SideJob, SpeedJob, WayJob, move
+from samepath.openscenario.motion import MotionJob, Mover, SpeedJob, WayJob, move, side_job
 from samepath.openscenario.records import (
     Act,
     ChangeLane,
@@ -22,6 +22,7 @@ from samepath.openscenario.records import (
     FollowRoute,
     FollowTrajectory,
     JudgedAfterwards,
+    KeepBeside,
     KeepDistance,
     LeftOut,
     ManeuverGroup,
@@ -310,11 +311,11 @@ class Player:
                 mover.speed_job, before = speed_job, mover.speed_job
                 _end(before)
                 return speed_job
-            case ChangeLane() | ChangeOffset():
-                side_job = SideJob(action, mover, self.movers, self.roads)
-                mover.side_job, side_before = side_job, mover.side_job
+            case ChangeLane() | ChangeOffset() | KeepBeside():
+                job = side_job(action, mover, self.movers, self.roads)
+                mover.side_job, side_before = job, mover.side_job
                 _end(side_before)
-                return side_job
+                return job
             case FollowRoute() | FollowTrajectory():
                 way_job = WayJob(action, mover, self.movers, self.roads, self.now.time_s, first=first)
                 mover.way_job, way_before = way_job, mover.way_job

@@ -36,6 +36,7 @@ from samepath.openscenario.records import (
     Heading,
     HeadwayIs,
     JudgedAfterwards,
+    KeepBeside,
     KeepDistance,
     LanePlace,
     LeftOut,
@@ -98,6 +99,7 @@ _CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "bicycle": ("bicycle",),
 }
 _EVERYTHING_MPS2: Final = 10.0
+_SIDEWAYS_MPS2: Final = 0.5  # where a file does not say how fast
 
 
 class FileReader:
@@ -420,20 +422,16 @@ class FileReader:
                 "lead"
             ):
                 raise node.fail("displacement leadingReferencedEntity is not supported")
-            limits = node.child("DynamicConstraints")
-
-            def limit(key: str, most: float) -> float:
-                return min(limits.within(key, 0.0, 1e9, most), most) if limits is not None else most
-
+            accelerates_mps2, brakes_mps2, speed_mps = _limits(node)
             return KeepDistance(
                 entity=self._known(node),
                 distance_m=node.within("distance", 0.0, 1e5) if node.has("distance") else None,
                 gap_s=node.within("timeGap", 0.0, 1e3) if node.has("timeGap") else None,
                 freespace=node.flag("freespace"),
                 continuous=node.flag("continuous"),
-                acceleration_mps2=limit("maxAcceleration", _EVERYTHING_MPS2),
-                deceleration_mps2=limit("maxDeceleration", _EVERYTHING_MPS2),
-                speed_mps=limit("maxSpeed", SPEED_MAX_MPS),
+                acceleration_mps2=accelerates_mps2,
+                deceleration_mps2=brakes_mps2,
+                speed_mps=speed_mps,
             )
         raise node.unsupported()
 
@@ -449,9 +447,32 @@ class FileReader:
             target = node.need("LaneOffsetTarget").need()
             entity = self._known(target) if target.tag == "RelativeTargetLaneOffset" else None
             value_m = self._side * target.within("value", -100.0, 100.0)
-            rate = how.within("maxLateralAcc", 0.0, 1e9, 0.5) or 0.5
+            rate = how.within("maxLateralAcc", 0.0, 1e9, _SIDEWAYS_MPS2) or _SIDEWAYS_MPS2
             return ChangeOffset(how.choice("dynamicsShape", _SHAPES), rate, value_m, entity, node.flag("continuous"))
+        if node.tag == "LateralDistanceAction":
+            return self._keep_beside(node)
         raise node.unsupported()
+
+    def _keep_beside(self, node: FileNode) -> KeepBeside:
+        node.choice("coordinateSystem", ("entity", "lane", "road"), "entity")  # all across the road where both are on one
+        sides = {"any": 0, "leftToReferencedEntity": -1, "rightToReferencedEntity": 1}
+        side = sides[node.choice("displacement", tuple(sides), "any")]
+        distance_m = node.within("distance", -100.0 if self._is_carla else 0.0, 100.0) if node.has("distance") else None
+        if self._is_carla and distance_m is not None:
+            side = -1 if distance_m < 0.0 else 1  # ScenarioRunner's distances say the side by their sign
+        accelerates_mps2, brakes_mps2, speed_mps = _limits(node)
+        if accelerates_mps2 == _EVERYTHING_MPS2 and speed_mps == SPEED_MAX_MPS:
+            accelerates_mps2 = brakes_mps2 = _SIDEWAYS_MPS2
+        return KeepBeside(
+            entity=self._known(node),
+            distance_m=None if distance_m is None else abs(distance_m),
+            side=side,
+            freespace=node.flag("freespace"),
+            continuous=node.flag("continuous"),
+            acceleration_mps2=accelerates_mps2,
+            deceleration_mps2=brakes_mps2,
+            speed_mps=speed_mps,
+        )
 
     def _routing(self, node: FileNode) -> FileAction:
         if node.tag == "AssignRouteAction":
@@ -629,6 +650,20 @@ def _rule(node: FileNode) -> Rule:
 
 def _id(node: FileNode, key: str) -> int:
     return node.whole(key)
+
+
+def _limits(node: FileNode) -> tuple[float, float, float]:
+    """How hard a distance may be kept: acceleration, braking, speed."""
+    limits = node.child("DynamicConstraints")
+
+    def limit(key: str, most: float) -> float:
+        return min(limits.within(key, 0.0, 1e9, most), most) if limits is not None else most
+
+    return (
+        limit("maxAcceleration", _EVERYTHING_MPS2),
+        limit("maxDeceleration", _EVERYTHING_MPS2),
+        limit("maxSpeed", SPEED_MAX_MPS),
+    )
 
 
 def _speed(node: FileNode, key: str) -> float:

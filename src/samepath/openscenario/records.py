@@ -175,6 +175,20 @@ class ChangeOffset:
 
 
 @dataclass(frozen=True)
+class KeepBeside:
+    """A distance to the side of an entity; ``side``: 1 to its right, -1 to its left, 0 where it is."""
+
+    entity: str
+    distance_m: float | None
+    side: int
+    freespace: bool
+    continuous: bool
+    acceleration_mps2: float
+    deceleration_mps2: float
+    speed_mps: float
+
+
+@dataclass(frozen=True)
 class FollowRoute:
     """Turn where the route turns; with ``ends`` the action ends at the last place."""
 
@@ -236,6 +250,7 @@ FileAction = (
     | KeepDistance
     | ChangeLane
     | ChangeOffset
+    | KeepBeside
     | FollowRoute
     | FollowTrajectory
     | Teleport

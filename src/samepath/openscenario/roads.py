@@ -242,6 +242,10 @@ class Roads:
             )
         return found
 
+    def has_lane(self, lane: Waypoint, lane_id: int) -> bool:
+        """Is there a lane of this id beside another?"""
+        return self._section(self._road(lane.road_id), lane.s_m).lane(lane_id) is not None
+
     def lane_of_id(self, lane: Waypoint, lane_id: int) -> Waypoint:
         """The lane of this id beside another."""
         return self._at(lane.road_id, lane_id, lane.s_m)
