@@ -537,7 +537,11 @@ def compatibility() -> str:
 def _gym(found: dict[str, Any]) -> str:
     alone, put_back = found["as it is"], found["put back"]
     told = f"stops by itself: `{alone['error']}`; with that attribute put back (see below) " if alone["error"] else ""
-    return told + (f"`{put_back['error']}`" if put_back["error"] else "ran: " + "; ".join(put_back["episodes"]))
+    return told + (
+        f"`{put_back['error']}`"
+        if put_back["error"]
+        else "ran: " + "; ".join(one.partition(", {")[0] for one in put_back["episodes"])
+    )
 
 
 def _command(name: str) -> list[str]:
@@ -560,8 +564,16 @@ def openscenario() -> str:
         files = {path: one for path, one in _figures("openscenario")["files"].items() if path.startswith(f"{folder}/")}
         counts = Counter(one["result"] for one in files.values())
         driven = Counter(one["driven"] for one in files.values() if "driven" in one)
-        rows.append((name, str(len(files)), str(counts["played"]), str(driven["the same bits twice"]), str(counts["refused"])))
-    return _markdown(("whose", "files", "played", "driven twice, the same bits", "refused"), rows, _made("openscenario"))
+        elements = Counter(_refused_element(one["why"]) for one in files.values() if one["result"] == "refused")
+        told = ", ".join(f"{element} {count}" for element, count in elements.most_common())
+        played = (str(counts["played"]), str(driven["the same bits twice"]), str(counts["refused"]), told)
+        rows.append((name, str(len(files)), *played))
+    return _markdown(("whose", "files", "played", "driven twice, the same bits", "refused", "at"), rows, _made("openscenario"))
+
+
+def _refused_element(why: str) -> str:
+    element = re.search(r"<(\w+)>", why)
+    return f"`{element[1]}`" if element else "other"
 
 
 def leaderboard() -> str:

@@ -128,7 +128,7 @@ def run(python: Path, protocol: str, port: int, *, refused: bool) -> tuple[bool,
     said = ", ".join(line for line in done.stdout.splitlines() if "WARNING" not in line)
     last = next((line for line in reversed(done.stderr.splitlines()) if line.strip() and "WARNING" not in line), "")
     if refused:
-        return "older than CARLA 0.9.14" in last, f"refused: {last[:90]}"
+        return "older than CARLA 0.9.14" in last, f"refused: {last[:300]}"
     return done.returncode == 0 and said.endswith("recorder"), said if done.returncode == 0 else f"{said}; {last[:90]}"
 
 

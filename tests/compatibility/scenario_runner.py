@@ -38,19 +38,20 @@ LONGEST_S = 900.0
 ENDLESS_S = 120.0
 ENDLESS = ("FreeRide_1", "ChangingWeather.xosc", "LaneOffsetActionExample.xosc", "OscControllerExample.xosc")
 
-# Runs beside ScenarioRunner: drives the hero as soon as it is there, and ends with it.
+# Runs beside ScenarioRunner: gives the hero to its traffic manager as soon as both are there, and ends with it. A world that
+# ScenarioRunner ticks may go thirty times as fast as time: who waits for a second here has missed half of the scenario.
 DRIVER = """
-import sys, time, carla
+import sys, time, carla, psutil
 port, manager = int(sys.argv[1]), int(sys.argv[2])
 client = carla.Client("127.0.0.1", port)
 client.set_timeout(60.0)
 hero, deadline = None, time.monotonic() + 300.0
 while hero is None and time.monotonic() < deadline:
     heroes = [one for one in client.get_world().get_actors().filter("vehicle.*") if one.attributes.get("role_name") == "hero"]
-    hero = heroes[0] if heroes else None
-    time.sleep(0.2)
+    listens = any(one.laddr.port == manager and one.status == "LISTEN" for one in psutil.net_connections("tcp"))
+    hero = heroes[0] if heroes and listens else None
+    time.sleep(0.01)
 if hero is not None:
-    time.sleep(1.0)
     hero.set_autopilot(True, manager)
     while hero.is_alive:
         time.sleep(0.5)
