@@ -33,8 +33,6 @@ def refused(tmp_path, text):
         ("LateralDistanceAction",
          '<LateralAction><LateralDistanceAction entityRef="ego" coordinateSystem="trajectory"/></LateralAction>'),
         ("'ego': somebody else was wanted", '<LateralAction><LateralDistanceAction entityRef="ego"/></LateralAction>'),
-        ("Nurbs", "<RoutingAction><FollowTrajectoryAction><TrajectoryRef><Trajectory name='n' closed='false'><Shape>"
-         "<Nurbs order='4'/></Shape></Trajectory></TrajectoryRef></FollowTrajectoryAction></RoutingAction>"),
         ("TeleportAction", at(world(0, 0))),
         ("AnimationAction", "<AnimationAction/>"),
     ],

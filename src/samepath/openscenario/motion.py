@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from samepath.core.errors import InputError
 from samepath.core.trig import PI, heading_deg, sincos_deg, wrap_deg
+from samepath.openscenario.curves import drawn
 from samepath.openscenario.records import (
     ChangeLane,
     ChangeOffset,
@@ -346,7 +347,8 @@ class WayJob:
             else:
                 self._set_line([(mover.spot.x_m, mover.spot.y_m), *((goal.x_m, goal.y_m) for goal in goals)])
         elif isinstance(action, FollowTrajectory):
-            points = [(spot.x_m, spot.y_m) for spot in (roads.resolve(place, spots) for place in action.points)]
+            line, times_s = drawn(action.curve, action.times_s, mover.spot, lambda place: roads.resolve(place, spots))
+            points = [(spot.x_m, spot.y_m) for spot in line]
             away_m = math.hypot(points[0][0] - mover.spot.x_m, points[0][1] - mover.spot.y_m)
             if first:
                 mover.spot = Spot(*points[0], heading_deg(points[1][0] - points[0][0], points[1][1] - points[0][1]))
@@ -356,8 +358,8 @@ class WayJob:
                 )
             elif away_m > _ARRIVED_M and action.times_s is None:
                 points = [(mover.spot.x_m, mover.spot.y_m), *points]
-            if action.times_s is not None:
-                self._times_s = action.times_s
+            if times_s is not None:
+                self._times_s = times_s
                 self._start_s = 0.0 if action.from_start else time_s
             self._set_line(points)
 

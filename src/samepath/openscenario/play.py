@@ -16,6 +16,8 @@ from samepath.openscenario.records import (
     ChangeLane,
     ChangeOffset,
     ChangeSpeed,
+    Clothoids,
+    Curve,
     DriveItself,
     FileAction,
     FileTrigger,
@@ -27,6 +29,7 @@ from samepath.openscenario.records import (
     LeftOut,
     ManeuverGroup,
     NamedAction,
+    Nurbs,
     ScenarioFile,
     SetParameter,
     SpeedProfile,
@@ -262,7 +265,11 @@ class Player:
                 line = next((action for action in starts if isinstance(action, FollowTrajectory)), None)
                 if line is None:
                     raise InputError(f"a TeleportAction in <Init> was wanted for {entity.name!r}: it is nowhere")
-                spot = self.roads.resolve(line.points[0], spots)
+                spot = self._start_of(line.curve, spots)
+                if spot is None:
+                    raise InputError(
+                        f"a TeleportAction in <Init> was wanted for {entity.name!r}: its trajectory begins where it is"
+                    )
             if entity.kind != "vehicle":
                 spot = Spot(spot.x_m, spot.y_m, spot.yaw_deg)
             self.movers[entity.name] = Mover(entity, spot)
@@ -274,6 +281,16 @@ class Player:
                 self._begin(action, mover, first=True)
                 if isinstance(action, ChangeSpeed) and action.dynamics.shape == "step" and mover.speed_job is not None:
                     mover.speed_mps = mover.speed_job.speed_mps(0.0)
+
+    def _start_of(self, curve: Curve, spots: dict[str, Spot]) -> Spot | None:
+        match curve:
+            case Clothoids():
+                start = curve.pieces[0].start
+                return None if start is None else self.roads.resolve(start, spots)
+            case Nurbs():
+                return self.roads.resolve(curve.places[0], spots)
+            case _:
+                return self.roads.resolve(curve[0], spots)
 
     def _places(self) -> dict[str, Spot]:
         """Where everybody is put. Places may be beside others that are put somewhere later: those wait."""

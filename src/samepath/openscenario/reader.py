@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from samepath.core.catalogue import CATALOGUE, PROPS, VEHICLES, WALKERS, PropType, VehicleType, actor_type
 from samepath.core.errors import UnknownNameError
+from samepath.core.trig import to_degrees
 from samepath.openscenario.document import Catalogues, FileNode, read_root
 from samepath.openscenario.records import (
     AccelerationIs,
@@ -21,6 +22,9 @@ from samepath.openscenario.records import (
     ChangeLane,
     ChangeOffset,
     ChangeSpeed,
+    ClothoidPiece,
+    Clothoids,
+    Curve,
     DistanceIs,
     DriveItself,
     Dynamics,
@@ -42,6 +46,7 @@ from samepath.openscenario.records import (
     LeftOut,
     ManeuverGroup,
     NamedAction,
+    Nurbs,
     OffRoad,
     ParameterIs,
     Reaches,
@@ -99,6 +104,11 @@ _CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "bicycle": ("bicycle",),
 }
 _EVERYTHING_MPS2: Final = 10.0
+# Of clothoids and NURBS.
+CURVE_MAX_M: Final = 10_000.0
+BEND_MAX_PER_M: Final = 10.0
+TURN_MAX_RAD: Final = 100.0
+ORDER_MAX: Final = 10
 _SIDEWAYS_MPS2: Final = 0.5  # where a file does not say how fast
 
 
@@ -489,25 +499,69 @@ class FileReader:
         if node.number("initialDistanceOffset", 0.0) != 0.0:
             raise node.fail("an initialDistanceOffset is not supported")
         shape = trajectory.need("Shape").need()
-        if shape.tag != "Polyline":
+        curve: Curve
+        if shape.tag == "Polyline":
+            marks = [(vertex, "time") for vertex in shape.children("Vertex")]
+            if not 2 <= len(marks) <= 100_000:
+                raise shape.fail(f"2 or more vertices were wanted, but {len(marks)} came")
+            curve = tuple(self.place(vertex.need("Position")) for vertex, _ in marks)
+        elif shape.tag == "Clothoid":
+            marks = [(shape, "startTime"), (shape, "stopTime")]
+            curve = self._clothoid(shape)
+        elif shape.tag == "ClothoidSpline":
+            marks = [*((part, "timeStart") for part in shape.children("ClothoidSplineSegment")), (shape, "timeEnd")]
+            curve = self._clothoid_spline(shape)
+        elif shape.tag == "Nurbs":
+            marks = [(point, "time") for point in shape.children("ControlPoint")]
+            curve = self._nurbs(shape)
+        else:
             raise shape.unsupported()
-        vertices = list(shape.children("Vertex"))
-        if not 2 <= len(vertices) <= 100_000:
-            raise shape.fail(f"2 or more vertices were wanted, but {len(vertices)} came")
-        points = tuple(self.place(vertex.need("Position")) for vertex in vertices)
-        reference = node.child("TimeReference")
-        timing = reference.child("Timing") if reference is not None else None
-        times_s: tuple[float, ...] | None = None
-        from_start = False
-        if timing is not None or (reference is None and all(vertex.has("time") for vertex in vertices)):
-            scale, offset_s = 1.0, 0.0
-            if timing is not None:
-                from_start = timing.choice("domainAbsoluteRelative", ("absolute", "relative"), "relative") == "absolute"
-                scale, offset_s = timing.within("scale", 1e-3, 1e3, 1.0), timing.within("offset", -1e6, 1e6, 0.0)
-            times_s = tuple(scale * vertex.within("time", 0.0, 1e6) + offset_s for vertex in vertices)
-            if any(after <= before for before, after in pairwise(times_s)):
-                raise shape.fail("the times of the vertices must rise")
-        return FollowTrajectory(points, times_s, from_start, trajectory.flag("closed"))
+        times_s, from_start = _times_s(node.child("TimeReference"), shape, marks)
+        if trajectory.flag("closed"):
+            if not isinstance(curve, tuple) or times_s is not None:
+                raise trajectory.fail("a trajectory that is closed is supported as a polyline without times only")
+            curve = (*curve, curve[0])
+        return FollowTrajectory(curve, times_s, from_start)
+
+    def _clothoid(self, shape: FileNode) -> Clothoids:
+        bend_per_m = self._side * shape.within("curvature", -BEND_MAX_PER_M, BEND_MAX_PER_M)
+        key = "curvaturePrime" if shape.has("curvaturePrime") else "curvatureDot"  # its name in version 1.0
+        change_per_m = self._side * shape.within(key, -BEND_MAX_PER_M, BEND_MAX_PER_M) * _curve_length_m(shape)
+        return Clothoids((_piece(shape, self.place(shape.need("Position")), bend_per_m, bend_per_m + change_per_m, 0.0),))
+
+    def _clothoid_spline(self, shape: FileNode) -> Clothoids:
+        parts = list(shape.children("ClothoidSplineSegment"))
+        if not 1 <= len(parts) <= 1000:
+            raise shape.fail(f"1 to 1000 segments were wanted, but {len(parts)} came")
+        pieces = []
+        for part in parts:
+            place = part.child("PositionStart")
+            start = None if place is None else self.place(place)
+            turn_deg = self._side * to_degrees(part.within("hOffset", -10.0, 10.0, 0.0))
+            start_per_m, end_per_m = (
+                self._side * part.within(key, -BEND_MAX_PER_M, BEND_MAX_PER_M) for key in ("curvatureStart", "curvatureEnd")
+            )
+            pieces.append(_piece(part, start, start_per_m, end_per_m, turn_deg))
+        turned_rad = sum(max(abs(piece.bend_start_per_m), abs(piece.bend_end_per_m)) * piece.length_m for piece in pieces)
+        if sum(piece.length_m for piece in pieces) > CURVE_MAX_M or turned_rad > TURN_MAX_RAD:
+            raise shape.fail(f"a curve of at most {CURVE_MAX_M:g} m and {TURN_MAX_RAD:g} rad was wanted")
+        return Clothoids(tuple(pieces))
+
+    def _nurbs(self, shape: FileNode) -> Nurbs:
+        points = list(shape.children("ControlPoint"))
+        knots = tuple(knot.within("value", -1e6, 1e6) for knot in shape.children("Knot"))
+        order = shape.whole("order")
+        if not 2 <= order <= min(ORDER_MAX, len(points)) or len(points) > 1000:
+            raise shape.fail(
+                f"an order from 2 to {ORDER_MAX} and as many control points, 1000 at most, were wanted, but {order} and "
+                f"{len(points)} came"
+            )
+        if len(knots) != len(points) + order:
+            raise shape.fail(f"{len(points) + order} knots were wanted, as many as points and order, but {len(knots)} came")
+        if any(after < before for before, after in pairwise(knots)) or knots[order - 1] >= knots[len(points)]:
+            raise shape.fail("knots that rise were wanted")
+        weights = tuple(point.within("weight", 1e-3, 1e3, 1.0) for point in points)
+        return Nurbs(order, tuple(self.place(point.need("Position")) for point in points), weights, knots)
 
     def _synchronise(self, node: FileNode) -> Synchronise:
         final = node.child("FinalSpeed")
@@ -650,6 +704,37 @@ def _rule(node: FileNode) -> Rule:
 
 def _id(node: FileNode, key: str) -> int:
     return node.whole(key)
+
+
+def _piece(node: FileNode, start: FilePlace | None, start_per_m: float, end_per_m: float, turn_deg: float) -> ClothoidPiece:
+    length_m = _curve_length_m(node)
+    if max(abs(start_per_m), abs(end_per_m)) * length_m > TURN_MAX_RAD:
+        raise node.fail(f"a turn of at most {TURN_MAX_RAD:g} rad was wanted")
+    return ClothoidPiece(start, start_per_m, end_per_m, length_m, turn_deg)
+
+
+def _curve_length_m(node: FileNode) -> float:
+    length_m = node.within("length", 0.0, CURVE_MAX_M)
+    if length_m == 0.0:
+        raise node.fail("a length of more than 0 was wanted")
+    return length_m
+
+
+def _times_s(
+    reference: FileNode | None, shape: FileNode, marks: list[tuple[FileNode, str]]
+) -> tuple[tuple[float, ...] | None, bool]:
+    """When to be at each mark of a trajectory, if the file says so; and are these times counted from the start of the run?"""
+    timing = reference.child("Timing") if reference is not None else None
+    if timing is None and (reference is not None or not all(node.has(key) for node, key in marks)):
+        return None, False
+    scale, offset_s, from_start = 1.0, 0.0, False
+    if timing is not None:
+        from_start = timing.choice("domainAbsoluteRelative", ("absolute", "relative"), "relative") == "absolute"
+        scale, offset_s = timing.within("scale", 1e-3, 1e3, 1.0), timing.within("offset", -1e6, 1e6, 0.0)
+    times_s = tuple(scale * node.within(key, 0.0, 1e6) + offset_s for node, key in marks)
+    if any(after <= before for before, after in pairwise(times_s)):
+        raise shape.fail("the times along it must rise")
+    return times_s, from_start
 
 
 def _limits(node: FileNode) -> tuple[float, float, float]:

@@ -197,13 +197,46 @@ class FollowRoute:
 
 
 @dataclass(frozen=True)
-class FollowTrajectory:
-    """Along points; with ``times_s`` when to be there, counted from ``from_start`` of the run or of the action."""
+class ClothoidPiece:
+    """Curvature from start to end, to the right; from a place, or from where the one before ends, after a turn on the spot."""
 
-    points: tuple[FilePlace, ...]
+    start: FilePlace | None
+    bend_start_per_m: float
+    bend_end_per_m: float
+    length_m: float
+    turn_deg: float = 0.0
+
+
+@dataclass(frozen=True)
+class Clothoids:
+    """Pieces one after another; the first may begin where the entity is."""
+
+    pieces: tuple[ClothoidPiece, ...]
+
+
+@dataclass(frozen=True)
+class Nurbs:
+    """A rational B-spline; its degree is one less than its order."""
+
+    order: int
+    places: tuple[FilePlace, ...]
+    weights: tuple[float, ...]
+    knots: tuple[float, ...]
+
+
+Curve = tuple[FilePlace, ...] | Clothoids | Nurbs
+
+
+@dataclass(frozen=True)
+class FollowTrajectory:
+    """Along corners or a curve; with ``times_s`` when to be there, counted from ``from_start`` of the run or of the action.
+
+    Times are those of the corners, of the ends of clothoids or of the control points of NURBS.
+    """
+
+    curve: Curve
     times_s: tuple[float, ...] | None
     from_start: bool
-    closed: bool
 
 
 @dataclass(frozen=True)
