@@ -10,7 +10,7 @@ from scipy.interpolate import BSpline
 from scipy.special import fresnel
 
 from samepath.core.errors import InputError
-from samepath.openscenario import plan_file
+from samepath.openscenario import plan_file, play
 from samepath.openscenario.curves import drawn
 from samepath.openscenario.records import ClothoidPiece, Clothoids, Nurbs, WorldPlace
 from samepath.openscenario.roads import Spot
@@ -163,3 +163,20 @@ def test_a_curve_that_is_none_is_refused_in_a_line(tmp_path, shape, told):
 def test_a_closed_curve_is_refused(tmp_path):
     with pytest.raises(InputError, match="closed is supported as a polyline without times only"):
         planned(tmp_path, follow(LEFT.format(""), closed="true"))
+
+
+def test_ways_that_are_begun_again_and_again_have_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(play, "POINTS_MAX", 1000)
+    once, often = (
+        document(
+            vehicle("ego"),
+            init(ego=[at(world(0, 0)), speed(10)]),
+            story("ego", *(event(f"e{k}", follow(LEFT.format("")), after(0.1 * k)) for k in range(times))),
+            end_s=3.0,
+            road_map="",
+        )
+        for times in (1, 20)
+    )
+    plan_file(write(tmp_path, once))
+    with pytest.raises(InputError, match="ways of at most 1000 points in all were wanted"):
+        plan_file(write(tmp_path, often))

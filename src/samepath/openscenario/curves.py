@@ -15,10 +15,10 @@ from samepath.openscenario.records import ClothoidPiece, Clothoids, Curve, FileP
 from samepath.openscenario.roads import Spot
 from samepath.simulator.maps.geometry import integrate
 
-# How far the points of a curve are apart, and how many there are at least and at most.
+# How far the points of a curve are apart, and how many there are at least and at most in NURBS.
 _STEP_M: Final = 0.5
 _POINTS_MIN: Final = 50
-_POINTS_MAX: Final = 20_000
+_POINTS_MAX: Final = 5_000
 
 Point = tuple[float, float]
 Times = tuple[float, ...] | None

@@ -371,6 +371,11 @@ class WayJob:
         self._mover.goals = []
 
     @property
+    def points(self) -> int:
+        """How many points it has."""
+        return len(self._line or self._mover.goals)
+
+    @property
     def is_line(self) -> bool:
         """Does it leave the lanes?"""
         return self._line is not None and not self.ended

@@ -42,6 +42,8 @@ from samepath.openscenario.records import (
 from samepath.openscenario.roads import Roads, Spot
 
 STEP_S: Final = 0.05
+# Of all ways that are begun: an event may begin one at every tick, and a point of a curve takes tens of microseconds.
+POINTS_MAX: Final = 1_000_000
 # A storyboard that nothing ends is played for so long.
 LONGEST_S: Final = 60.0
 SHORTEST_S: Final = 1.0
@@ -243,6 +245,7 @@ class Player:
         self.roads = Roads(file.map)
         self.movers: dict[str, Mover] = {}
         self.now = Situation(0.0, self.movers, self.roads, dict(file.parameters))
+        self._points_left = POINTS_MAX
         self._place()
         self._stories = [_RunningStory(story, self) for story in file.stories]
         self._stop = self.trigger(file.stop, stop=True)
@@ -335,6 +338,9 @@ class Player:
                 return job
             case FollowRoute() | FollowTrajectory():
                 way_job = WayJob(action, mover, self.movers, self.roads, self.now.time_s, first=first)
+                self._points_left -= way_job.points
+                if self._points_left < 0:
+                    raise InputError(f"ways of at most {POINTS_MAX} points in all were wanted")
                 mover.way_job, way_before = way_job, mover.way_job
                 _end(way_before)
                 return way_job
