@@ -552,8 +552,9 @@ def _command(name: str) -> list[str]:
 def examples() -> str:
     """CARLA's examples and utilities, one by one."""
     found = _figures("examples")
-    rows: Rows = [(f"`{name}`", one["result"], one["did"] or "-") for name, one in found["programs"].items()]
-    rows += [(f"`{name}`", f"not run: {why}", "-") for name, why in found["not_run"].items()]
+    # Without its folder: those with one are paths of ours in our docs.
+    rows: Rows = [(f"`{name.partition('/')[2]}`", one["result"], one["did"] or "-") for name, one in found["programs"].items()]
+    rows += [(f"`{name.partition('/')[2]}`", f"not run: {why}", "-") for name, why in found["not_run"].items()]
     return _markdown(("program", "result", "what it did"), rows, _made("examples"))
 
 
