@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder for recordings and output of the runs")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--save", action="store_true", help="write the results to bench/results, too")
+    parser.add_argument("--save-as", default="", help="what the results' name ends with")
     arguments = parser.parse_args()
     if not (arguments.folder / "leaderboard" / "leaderboard" / "leaderboard_evaluator.py").is_file():
         parser.error(f"{arguments.folder}: a folder with a checkout of leaderboard in it was wanted")
@@ -63,10 +64,11 @@ def main() -> int:
             number, row["town"], row["scenario"], row["result"], row["score"], row["completed"], row["infractions"], row["same"]
         )  # fmt: skip
     Console(width=200).print(table)
-    if arguments.save:
+    if arguments.save or arguments.save_as:
         carla, python = _version(arguments.python), _python(arguments.python)
         figures: dict[str, object] = {"carla": carla, "python": python, "repeats": arguments.repeats, "routes": found}
-        save(f"leaderboard-{carla}", figures, ["python", "-m", "tests.compatibility.leaderboard", "FOLDER"])
+        name = f"leaderboard-{carla}-{arguments.save_as}" if arguments.save_as else f"leaderboard-{carla}"
+        save(name, figures, ["python", "-m", "tests.compatibility.leaderboard", "FOLDER"])
     return 0 if all(row["result"] == "judged" and row["same"] in ("", "the same") for row in found.values()) else 1
 
 
