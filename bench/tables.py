@@ -577,14 +577,19 @@ def _refused_element(why: str) -> str:
     return f"`{element[1]}`" if element else "other"
 
 
+def _scores(found: "re.Match[str]") -> str:
+    return f"{found[1]} scores. " if found[1] else "one score, but not the same calls. "
+
+
 def leaderboard() -> str:
     """Routes of the Leaderboard, and how often they were driven."""
-    names = [name for name in ("leaderboard-0.9.15", "leaderboard-0.9.16") if (RESULTS / f"{name}.json").exists()]
+    names = ["leaderboard-0.9.15", "leaderboard-0.9.16", "leaderboard-0.9.16-routes"]
     rows: Rows = []
     for name in names:
         found = _figures(name)
         for route, driven in found["routes"].items():
-            same = f"{found['repeats']}: {driven['same']} ({driven['compared']})" if found["repeats"] > 1 else "1"
+            words = re.sub(r"^1 scores; .*?\. |^(\d+) scores; .*?\. ", _scores, driven["same"]).partition(" First difference")[0]
+            same = f"{found['repeats']}: {words} ({driven['compared']})" if found["repeats"] > 1 else "1"
             where = (route, driven["town"], driven["scenario"], f"{found['carla']}, {found['python']}")
             if driven["result"] != "judged":
                 rows.append((*where, driven["result"], "", "", same))
