@@ -135,18 +135,58 @@ def test_a_file_of_ours_is_played(tmp_path):
     assert plan.ticks == 61
 
 
+def way(shape):
+    return (
+        f'<RoutingAction><FollowTrajectoryAction><TrajectoryRef><Trajectory name="way" closed="false"><Shape>{shape}</Shape>'
+        '</Trajectory></TrajectoryRef><TimeReference><Timing domainAbsoluteRelative="relative" scale="1" offset="0"/>'
+        "</TimeReference></FollowTrajectoryAction></RoutingAction>"
+    )
+
+
+BEND = (
+    '<Clothoid curvature="0.05" curvaturePrime="0.001" length="20" startTime="0" stopTime="1">'
+    f"<Position>{world(0, 0)}</Position></Clothoid>"
+)
+BENDS = (
+    '<ClothoidSpline timeEnd="2"><ClothoidSplineSegment curvatureStart="0.1" curvatureEnd="-0.1" length="5" timeStart="0"/>'
+    '<ClothoidSplineSegment curvatureStart="0" curvatureEnd="0" length="5" hOffset="0.2" timeStart="1"/></ClothoidSpline>'
+)
+SPLINE = '<Nurbs order="3">{}{}</Nurbs>'.format(
+    "".join(f'<ControlPoint time="{k}" weight="1.{k}"><Position>{world(9 * k, k)}</Position></ControlPoint>' for k in range(4)),
+    "".join(f'<Knot value="{knot}"/>' for knot in (0, 0, 0, 0.5, 1, 1, 1)),
+)
+BESIDE = (
+    '<LateralAction><LateralDistanceAction entityRef="lead" distance="1" freespace="true" continuous="true" '
+    'displacement="leftToReferencedEntity"><DynamicConstraints maxSpeed="2" maxAcceleration="1"/></LateralDistanceAction>'
+    "</LateralAction>"
+)
+SHAPES = {"lead": BEND, "bends": BENDS, "spline": SPLINE}
+CURVED = document(
+    vehicle("ego") + "".join(map(vehicle, SHAPES)),
+    init(ego=[at(lane(1, -1, 50)), speed(10)], **{name: [at(world(0, 0)), speed(10)] for name in SHAPES}),
+    story("ego", event("beside", BESIDE, after(0.2)))
+    + "".join(story(name, event(name, way(shape), after(-1))).replace("story", name) for name, shape in SHAPES.items()),
+    end_s=2.0,
+)
+
+
+def test_a_file_of_ours_with_every_curve_is_played(tmp_path):
+    _, plan = plan_file(write(tmp_path, CURVED))
+    assert plan.ticks == 41
+
+
 # Pieces that real files have, thrown into each other's places.
 WORDS = [
-    *sorted(set(re.findall(r"[A-Za-z]+(?==)|(?<=<)[A-Za-z]+|(?<=\")[^\"<>]*(?=\")", PLAYABLE))),
+    *sorted(set(re.findall(r"[A-Za-z]+(?==)|(?<=<)[A-Za-z]+|(?<=\")[^\"<>]*(?=\")", PLAYABLE + CURVED))),
     "1e308", "-1e308", "INF", "nan", "${1/0}", "$x", "99999999999999999999", "", "step", "rate", "ego", "0", "-0.0", "é",
 ]  # fmt: skip
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_played_or_refused_in_one_line(tmp_path_factory, seed):
     chance = random.Random(seed)
-    text = PLAYABLE
+    text = chance.choice((PLAYABLE, CURVED))
     for _ in range(chance.randint(1, 4)):
         kind = chance.randrange(4)
         if kind == 0:  # a value
