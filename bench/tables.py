@@ -577,8 +577,13 @@ def _refused_element(why: str) -> str:
     return f"`{element[1]}`" if element else "other"
 
 
-def _scores(found: "re.Match[str]") -> str:
-    return f"{found[1]} scores. " if found[1] else "one score, but not the same calls. "
+def _how_same(told: str) -> str:
+    """``2 scores; Not the same: 2 runs, ... The source is the script. First difference. ...``, in fewer words."""
+    scores, parted, words = told.partition(" scores; ")
+    if not parted:
+        return told
+    source = next((one for one in words.split(". ") if one.startswith("The source")), words)
+    return f"{scores} scores. {source}." if scores != "1" else f"one score, but not the same calls. {source}."
 
 
 def leaderboard() -> str:
@@ -588,8 +593,7 @@ def leaderboard() -> str:
     for name in names:
         found = _figures(name)
         for route, driven in found["routes"].items():
-            words = re.sub(r"^1 scores; .*?\. |^(\d+) scores; .*?\. ", _scores, driven["same"]).partition(" First difference")[0]
-            same = f"{found['repeats']}: {words} ({driven['compared']})" if found["repeats"] > 1 else "1"
+            same = f"{found['repeats']}: {_how_same(driven['same'])} ({driven['compared']})" if found["repeats"] > 1 else "1"
             where = (route, driven["town"], driven["scenario"], f"{found['carla']}, {found['python']}")
             if driven["result"] != "judged":
                 rows.append((*where, driven["result"], "", "", same))
