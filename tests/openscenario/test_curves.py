@@ -60,6 +60,12 @@ def test_pieces_go_on_where_the_one_before_ends_or_at_a_place_of_their_own_and_t
     assert (passed_s[0], passed_s[10], passed_s[20], passed_s[30], passed_s[-1]) == pytest.approx((1.0, 1.5, 2.0, 4.0, 5.0))
 
 
+def test_a_piece_as_short_as_numbers_can_be_is_no_bend():
+    grain, bend = ClothoidPiece(None, 0.0, 0.1, 1e-310), ClothoidPiece(None, 0.0, 0.1, 5.0)
+    with_grain, _ = points_of(Clothoids((grain, bend)))
+    assert with_grain[1:] == pytest.approx(points_of(Clothoids((bend,)))[0])
+
+
 @settings(max_examples=40)
 @given(st.integers(2, 5), st.integers(0, 5), st.randoms(use_true_random=False))
 def test_nurbs_are_splines_of_weighted_points(order, more, random):

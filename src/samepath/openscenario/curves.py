@@ -20,7 +20,6 @@ _STEP_M: Final = 0.5
 _POINTS_MIN: Final = 50
 _POINTS_MAX: Final = 5_000
 
-Point = tuple[float, float]
 Times = tuple[float, ...] | None
 
 
@@ -61,8 +60,8 @@ def _clothoids(curve: Clothoids, times_s: Times, here: Spot, resolve: Callable[[
 
 
 def _heading_rad(piece: ClothoidPiece, first_rad: float, s_m: float) -> float:
-    rate = (piece.bend_end_per_m - piece.bend_start_per_m) / piece.length_m
-    return first_rad + s_m * (piece.bend_start_per_m + 0.5 * rate * s_m)
+    change_per_m = piece.bend_end_per_m - piece.bend_start_per_m
+    return first_rad + s_m * (piece.bend_start_per_m + 0.5 * change_per_m * (s_m / piece.length_m))
 
 
 def _slope(function: Callable[[float], float], piece: ClothoidPiece, first_rad: float, s_m: float) -> float:
