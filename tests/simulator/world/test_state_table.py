@@ -4,9 +4,11 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from samepath.core.catalogue import actor_type
-from samepath.core.states import Pose, Vector, VehicleCommand
+from samepath.core.states import ActorState, Pose, Vector, VehicleCommand
 from samepath.core.streams import stream
 from samepath.simulator.physics.actors import BodyState
 from samepath.simulator.physics.engine import Physics, PhysicsSettings
@@ -79,25 +81,60 @@ def test_a_world_has_one_digest_either_way(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("as_array", [True, False])
-def test_records_rows_and_arrays_agree_whatever_is_asked_first(as_array: bool) -> None:
+def test_records_rows_and_arrays_agree_in_order_of_id(as_array: bool) -> None:
     table, bodies = StateTable(), bodies_of(20)
     for number, body in zip((5, 3, *range(6, 24)), bodies, strict=True):
         table.put(moved(number, body, None, 0.05))
-    table.sort()
     assert list(table) == [3, 5, *range(6, 24)]
     table.advance(numbers_of(bodies[::-1]) if as_array else bodies[::-1], 0.05)
     seventh = table[7]
-    records = table.records()
-    assert records[7] == seventh == state_of(7, table.row(7))
-    ids, rows = table.array()
-    assert ids.tolist() == list(records) == list(table)
-    assert rows.tolist() == [row_of(state) for state in records.values()]
-    assert table.to_bytes() == ids.tobytes() + rows.tobytes()
+    assert table.records()[7] == seventh == state_of(7, table.row(7))
+    check_table(table, table.records())
+    before = table.array()[1]
     table.remove(5)
-    assert len(table) == 19
-    assert list(table.records()) == list(table)
     table.put(state_of(7, [1.0] * 15))
     assert table[7].pose.x_m == 1.0
-    assert table.array()[1][list(table).index(7)].tolist() == [1.0] * 15
+    assert len(before) == 20
+    assert before[3].tolist() == row_of(seventh)
+    check_table(table, table.records())
     with pytest.raises(KeyError):
         table[5]
+
+
+def check_table(table: StateTable, model: dict[int, ActorState]) -> None:
+    """Compare every way to read the table with a dictionary."""
+    ids, rows = table.array()
+    assert ids.tolist() == sorted(model) == list(table)
+    assert len(table) == len(model)
+    assert rows.tolist() == [row_of(model[number]) for number in sorted(model)]
+    assert list(table.records().items()) == sorted(model.items())
+    assert all(table.row(number) == row_of(model[number]) for number in model)
+    assert table.to_bytes() == ids.tobytes() + rows.tobytes()
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "remove", "read", "read all", "advance", "advance array"]), st.integers(1, 12)),
+    max_size=60,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(STEPS)
+def test_a_table_agrees_with_a_dictionary_after_any_sequence_of_calls(steps: list[tuple[str, int]]) -> None:
+    table, model, bodies = StateTable(), dict[int, ActorState](), bodies_of(40)
+    for count, (step, number) in enumerate(steps):
+        if step == "put":
+            model[number] = moved(number, bodies[count % 40], None, 0.05)
+            table.put(model[number])
+        elif step == "remove" and number in model:
+            del model[number]
+            table.remove(number)
+        elif step == "read" and number in model:
+            assert table[number] == model[number]
+        elif step == "read all":
+            assert table.records() == model
+        elif step.startswith("advance"):
+            some = [bodies[(count + row) % 40] for row in range(len(model))]
+            table.advance(numbers_of(some).reshape(-1, 13) if "array" in step else some, 0.05)
+            model = {number: moved(number, body, model[number], 0.05) for number, body in zip(sorted(model), some, strict=True)}
+    check_table(table, model)

@@ -244,8 +244,9 @@ class ActorRegistry:
         self._entries: dict[int, ActorEntry] = {}
         self._states = ActorStates(0)
         self._rows: dict[int, int] = {}
+        # The rows of the world's bodies, and the world's ids they were worked out for.
         self._bodies: Rows = slice(0, 0)
-        self._body_count = 0
+        self._body_ids: NDArray[np.int64] | None = None
         self._stale = True
         self._kinds: dict[type[ActorEntry], list[Any]] = {}
         self._roll: VehicleRoll | None = None  # and the next: None until asked for, since somebody came or went
@@ -343,8 +344,7 @@ class ActorRegistry:
         states.rows["id"] = list(self._entries)
         states.rows["state"] = ACTIVE
         self._rows = {number: row for row, number in enumerate(self._entries)}
-        bodies = [row for row, entry in enumerate(self._entries.values()) if entry.has_body]
-        self._bodies, self._body_count = _together(bodies), len(bodies)
+        self._body_ids = None
         for row, entry in enumerate(self._entries.values()):
             entry.write(states, row)
             if not entry.has_body:
@@ -363,12 +363,17 @@ class ActorRegistry:
             self._states.rows["motion"][self._rows[entry.id], :6] = [entry.pose[index] for index in _POSE_ORDER]
 
     def fill(self, world: World) -> None:
-        """Write where all bodies are and how they move."""
+        """Write where all bodies are and how they move, each into the row of its id."""
         self._fresh()
-        if not self._body_count:
-            return
-        _, values = world.state_array()
-        self._states.rows["motion"][self._bodies] = values[:, _COLUMNS]
+        ids, values = world.state_array()
+        if ids is not self._body_ids:
+            bodies = [entry.id for entry in self._entries.values() if entry.has_body]
+            if sorted(bodies) != ids.tolist():
+                raise RuntimeError(f"expected bodies of actors {sorted(bodies)}, the world has those of {ids.tolist()}")
+            self._bodies = _together([self._rows[number] for number in ids.tolist()])
+            self._body_ids = ids
+        if len(ids):
+            self._states.rows["motion"][self._bodies] = values[:, _COLUMNS]
 
     def motion(self, actor_id: int) -> tuple[float, ...]:
         """Where an actor is, exactly as the state of this tick says it: x y z, pitch yaw roll."""

@@ -1,12 +1,12 @@
-"""The state of every actor after the last tick, by id: records for whoever asks for one actor, numbers for who wants all.
+"""The state of every actor after the last tick: one array, in order of actor id, and a record for one actor on request.
 
-Most of a tick with a hundred vehicles would be the making of records that nobody looks at. So states of many actors are worked
-out as arrays, and a record is made when it is asked for. With few actors that is slower than one by one: numpy takes longer to
-begin than they take. Both ways give the same bits (``tests/simulator/world/test_state_table.py``): each is a fixed sequence of
-operations that IEEE 754 rounds in one way, the same for a number as for an array of them.
+Most of a tick with a hundred vehicles would be spent on records that are never read. So the states of many actors are
+computed as arrays, and a record is made when it is asked for. With few actors numpy's overhead is larger than the work, so
+they are computed one at a time. Both ways give the same bits (``tests/simulator/world/test_state_table.py``): each is a fixed
+sequence of operations that IEEE 754 rounds in one way, the same for a number as for an array of numbers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -21,110 +21,106 @@ from samepath.simulator.physics.frames import angles_of
 
 F64 = NDArray[np.float64]
 STATE_FIELDS: Final = (*POSITION, *ROTATION, *VELOCITY, *ANGULAR_VELOCITY, *ACCELERATION)
-# From so many actors on, arrays are quicker.
+# With this many actors or more, arrays are faster.
 MANY: Final = 8
 
 
 class StateTable:
-    """States by id, in the order in which they were put; :meth:`sort` puts them in the order of ids."""
+    """The states of all actors, one row each, in order of actor id.
 
-    def __init__(self) -> None:
-        self._ids: dict[int, int] = {}  # and the row of each
-        self._id_array: NDArray[np.int64] | None = None  # None: to be made of them
-        self._rows: F64 | None = None  # None: only the records are there
-        self._records: dict[int, ActorState] = {}  # of some, if there are rows; else of all
+    ``_rows`` is the only truth. Records are made from it when they are asked for and kept until the row changes, so
+    neither their number nor the order in which they were read can move an actor to another row.
+    """
+
+    def __init__(self, states: Iterable[ActorState] = ()) -> None:
+        ordered = sorted(states, key=lambda state: state.id)
+        self._records: dict[int, ActorState] = {}
+        self._set_ids([state.id for state in ordered])
+        self._rows = _read_only(np.array([row_of(state) for state in ordered], np.float64).reshape(-1, len(STATE_FIELDS)))
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._row_of)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._ids)
+        return iter(self._row_of)
 
     def __getitem__(self, actor_id: int) -> ActorState:
-        found = self._records.get(actor_id)
-        if found is None and self._rows is not None:
-            found = self._records[actor_id] = state_of(actor_id, self._rows[self._ids[actor_id]].tolist())
-        if found is None:
-            raise KeyError(actor_id)
-        return found
+        record = self._records.get(actor_id)
+        if record is None:
+            record = self._records[actor_id] = state_of(actor_id, self.row(actor_id))
+        return record
 
     def put(self, state: ActorState) -> None:
         """Add or replace the state of one actor."""
-        self._to_records()
-        self._ids.setdefault(state.id, len(self._ids))
-        self._id_array = None
+        row = self._row_of.get(state.id)
+        if row is None:
+            row = int(np.searchsorted(self._ids, state.id))
+            self._rows = _read_only(np.insert(self._rows, row, row_of(state), axis=0))
+            self._set_ids([*self._ids[:row].tolist(), state.id, *self._ids[row:].tolist()])
+        else:
+            # A copy: arrays that were handed out keep the state that they were handed out with.
+            rows = self._rows.copy()
+            rows[row] = row_of(state)
+            self._rows = _read_only(rows)
         self._records[state.id] = state
 
     def remove(self, actor_id: int) -> None:
-        """Take an actor out."""
-        self._to_records()
-        del self._records[actor_id]
-        self._number_rows()
-
-    def sort(self) -> None:
-        """Order by id: everything that walks over the table does so in that order."""
-        self._to_records()
-        self._records = dict(sorted(self._records.items()))
-        self._number_rows()
-
-    def _number_rows(self) -> None:
-        self._ids = {number: row for row, number in enumerate(self._records)}
-        self._id_array = None
+        """Remove one actor."""
+        row = self._row_of[actor_id]
+        self._rows = _read_only(np.delete(self._rows, row, axis=0))
+        self._set_ids(np.delete(self._ids, row).tolist())
+        self._records.pop(actor_id, None)
 
     def records(self) -> dict[int, ActorState]:
-        """All states, by id; a copy."""
-        self._complete()
-        return dict(self._records)
+        """Return all states by id, in order of id; a copy."""
+        if len(self._records) < len(self._row_of):
+            known = self._records
+            rows = self._rows.tolist()
+            self._records = {number: known.get(number) or state_of(number, rows[row]) for number, row in self._row_of.items()}
+        return {number: self._records[number] for number in self._row_of}
 
     def row(self, actor_id: int) -> list[float]:
-        """The ``STATE_FIELDS`` of one actor."""
-        if self._rows is not None:
-            found: list[float] = self._rows[self._ids[actor_id]].tolist()
-            return found
-        return row_of(self._records[actor_id])
+        """Return the ``STATE_FIELDS`` of one actor."""
+        values: list[float] = self._rows[self._row_of[actor_id]].tolist()
+        return values
 
     def array(self) -> tuple[NDArray[np.int64], F64]:
-        """Ids, and the ``STATE_FIELDS`` of all, f64[n, 15]; not to be written to."""
-        if self._rows is None:
-            rows = [row_of(state) for state in self._records.values()]
-            self._rows = np.array(rows, np.float64).reshape(-1, len(STATE_FIELDS))
-        if self._id_array is None:
-            self._id_array = np.array(list(self._ids), np.int64)
-        return self._id_array, self._rows
+        """Return the ids, rising, and the ``STATE_FIELDS`` of all actors, f64[n, 15]; both read-only.
+
+        The array of ids is the same object until an actor is added or removed.
+        """
+        return self._ids, self._rows
 
     def to_bytes(self) -> bytes:
-        """Every bit of it, for a digest: the ids, then eight bytes for each number."""
-        ids, rows = self.array()
-        return ids.astype("<i8", copy=False).tobytes() + rows.astype("<f8", copy=False).tobytes()
+        """Return every bit of the states for a digest: the ids, then eight bytes for each number."""
+        return self._ids.astype("<i8", copy=False).tobytes() + self._rows.astype("<f8", copy=False).tobytes()
 
     @property
     def has_many(self) -> bool:
-        """Is it quicker to take all bodies as one array?"""
-        return len(self._ids) >= MANY
+        """Return True if one array of all bodies is faster to process than one body at a time."""
+        return len(self._row_of) >= MANY
 
     def advance(self, bodies: Sequence[BodyState] | F64, dt_s: float) -> None:
-        """Take what physics has made of everybody, in the order of the table, in a step of ``dt_s``."""
-        if not isinstance(bodies, np.ndarray):
-            old = self.records()
-            self._rows = None
-            self._records = {
-                before.id: moved(before.id, body, before, dt_s) for before, body in zip(old.values(), bodies, strict=True)
-            }
+        """Take the bodies of all actors, in order of id, after a step of ``dt_s``."""
+        if isinstance(bodies, np.ndarray):
+            self._rows = _read_only(moved_rows(bodies, self._rows[:, 6:9], dt_s))
+            self._records = {}
             return
-        before_mps = self.array()[1][:, 6:9]
-        self._rows = moved_rows(bodies, before_mps, dt_s)
-        self._records = {}
+        self._records = {
+            number: moved(number, body, self[number], dt_s) for number, body in zip(self._row_of, bodies, strict=True)
+        }
+        rows = [row_of(state) for state in self._records.values()]
+        self._rows = _read_only(np.array(rows, np.float64).reshape(-1, len(STATE_FIELDS)))
 
-    def _complete(self) -> None:
-        """Have a record of everybody."""
-        if len(self._records) != len(self._ids) and self._rows is not None:
-            known, rows = self._records, self._rows.tolist()
-            self._records = {number: known.get(number) or state_of(number, rows[row]) for number, row in self._ids.items()}
+    def _set_ids(self, ids: list[int]) -> None:
+        self._ids = np.array(ids, np.int64)
+        self._ids.flags.writeable = False
+        self._row_of = {number: row for row, number in enumerate(ids)}
 
-    def _to_records(self) -> None:
-        """Have a record of everybody, and let go of the rows, which are about to be wrong."""
-        self._complete()
-        self._rows = None
+
+def _read_only(rows: F64) -> F64:
+    rows.flags.writeable = False
+    return rows
 
 
 def moved(actor_id: int, body: BodyState, before: ActorState | None, dt_s: float) -> ActorState:

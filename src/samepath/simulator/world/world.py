@@ -134,10 +134,9 @@ class World:
         self._physics.add(number, kind, pose, in_order=in_order)
         self._actors[number] = WorldActor(number, kind.name)
         self._states.put(self._read(number))
-        # Everything that walks over these tables does so by id.
+        # Actors are always processed in order of id; the table of states keeps that order by itself.
         if not in_order:
             self._actors = dict(sorted(self._actors.items()))
-            self._states.sort()
         self._digest = link(self._digest, f"spawn {number} {kind.name} {pose!r}".encode())
         return number
 
@@ -463,9 +462,8 @@ class World:
         world.time_s = data["time_s"]
         world._next_id = data["next_id"]
         world._actors = {number: WorldActor(number, name) for number, name in data["actors"]}
-        world._states = StateTable()
-        for (number, _), row in zip(data["actors"], data["states"], strict=True):
-            world._states.put(state_of(number, row))
+        rows = zip(data["actors"], data["states"], strict=True)
+        world._states = StateTable(state_of(number, row) for (number, _), row in rows)
         kinds: dict[str, type[VehicleCommand] | type[WalkerCommand]] = {
             "VehicleCommand": VehicleCommand,
             "WalkerCommand": WalkerCommand,
