@@ -119,6 +119,14 @@ WalkAnywhere = Annotated[
     bool,
     typer.Option("--walk-anywhere", help="AI walkers may be sent onto roads, too; CARLA's client keeps them off since 0.9.7."),
 ]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="After every tick, compare what snapshots, bones, images, LiDAR, collisions and recordings say about every actor; "
+        "stop at the first difference. Slow.",
+    ),
+]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
@@ -151,6 +159,7 @@ def serve(
     weather_felt: WeatherFelt = False,
     time_scale: TimeScale = 1.0,
     walk_anywhere: WalkAnywhere = False,
+    check: Check = False,
     view: View = False,
     view_port: ViewPort = 0,
     view_token: ViewToken = None,
@@ -198,6 +207,7 @@ def serve(
         weather_felt=weather_felt,
         time_scale=time_scale,
         walk_anywhere=walk_anywhere,
+        check=check,
     )
     with shutdown_signals() as end:
         asyncio.run(_serve(settings, end, probe_port, stall_seconds, record, view_port if view else None, view_token))

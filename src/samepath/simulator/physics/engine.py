@@ -364,6 +364,23 @@ class Physics:
         found *= _TO_OUR_FRAME
         return found
 
+    def engine_bodies(self) -> dict[int, BodyState]:
+        """Return all of Rapier's rigid bodies, by the actor id that each one's collider carries.
+
+        Uses no table that this class keeps: a check compares those tables with it.
+        """
+        found = {}
+        colliders = self._world.colliders
+        for handle in self._world.rigid_bodies.handles():
+            rigid = self._world.rigid_bodies[handle]
+            x, y, z = rigid.translation.to_tuple()
+            i, j, k, w = rigid.rotation.to_tuple()
+            vx, vy, vz = rigid.linvel.to_tuple()
+            ax, ay, az = rigid.angvel.to_tuple()
+            body = BodyState((x, -y, z), (w, i, j, k), (vx, -vy, vz), (-ax, ay, -az))
+            found[int(colliders[rigid.colliders[0]].user_data)] = body
+        return dict(sorted(found.items()))
+
     def velocity_at(self, actor_id: int, point_m: Vector) -> Vector:
         """Return how fast a point of the world would move if it were fixed to a body."""
         velocity = self._rigid(actor_id).velocity_at_point(mirrored(*point_m))

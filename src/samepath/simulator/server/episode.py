@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import InputError
-from samepath.core.states import Pose, Vector
+from samepath.core.states import Collision, Pose, Vector
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla.codec import CallError, stream_of, token
 from samepath.simulator.carla.limits import ServerLimits
@@ -72,12 +72,16 @@ class Publisher(Protocol):
         ...
 
 
+def no_check(_episode: Episode, _collisions: tuple[Collision, ...]) -> None:
+    """Check nothing after a tick."""
+
+
 @dataclass(frozen=True)
 class EpisodeContext:
     """What is given to a server when it starts. ``on_command`` is told of every command for an actor, and its rank.
 
     ``weather_felt``: tyres and LiDARs feel the weather. ``before_step`` may push the world before physics steps: a server that
-    is not to repeat itself, see ``--source``.
+    is not to repeat itself, see ``--source``. ``after_tick`` checks every tick, see ``consistency.py``.
     """
 
     maps: MapLibrary
@@ -93,6 +97,7 @@ class EpisodeContext:
     before_step: Callable[[World], None] = lambda _world: None
     traffic: TrafficSettings | None = None
     weather_felt: bool = False
+    after_tick: Callable[[Episode, tuple[Collision, ...]], None] = no_check
 
 
 @dataclass

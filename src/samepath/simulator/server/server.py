@@ -25,12 +25,15 @@ from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
 from samepath.core.network import allow_descriptors, listen
 from samepath.core.processes import ends_process_if_it_fails
+from samepath.core.states import Collision
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.sensors.renderer import check_renderer
+from samepath.simulator.sensors.sensor import require_sensors
 from samepath.simulator.server.commands import CallerGone, StreamUnheard
+from samepath.simulator.server.consistency import ConsistencyCheck
 from samepath.simulator.server.dialects import NEWEST, dialect_of
-from samepath.simulator.server.episode import EpisodeContext
+from samepath.simulator.server.episode import Episode, EpisodeContext, Publisher, no_check
 from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.memory import MemoryBudget
 from samepath.simulator.server.methods import methods
@@ -84,6 +87,8 @@ class ServerSettings:
     """World seconds per wall second in asynchronous mode."""
     walk_anywhere: bool = False
     """Clients may send their walkers onto roads, too. What they are told of the map depends on it, the world does not."""
+    check: bool = False
+    """Compare everything the server reports about actors after every tick, see ``consistency.py``."""
 
     def __post_init__(self) -> None:
         least, most = TIME_SCALES
@@ -137,6 +142,7 @@ class SimulatorServer:
         self._loop_beat_s = SYSTEM_CLOCK.monotonic_s()
         self._readers = _Readers()
         self._warning = ""  # about the names of maps
+        self._check: ConsistencyCheck | None = None
         self.port = 0
         self.stream_port = 0
 
@@ -216,9 +222,15 @@ class SimulatorServer:
         maps = MapLibrary(settings.aliases, log, settings.limits, settings.map_files, walk_anywhere=settings.walk_anywhere)
         self._warning = maps.misleading()
         parts = self._episode_parts(log, deliver)
+        outbox: Publisher = parts.outbox
+        after_tick: Callable[[Episode, tuple[Collision, ...]], None] = no_check
+        if settings.check:
+            require_sensors()
+            self._check = ConsistencyCheck(parts.outbox)
+            outbox, after_tick = self._check, self._check.after_tick
         context = EpisodeContext(
             maps,
-            parts.outbox,
+            outbox,
             settings.data_folder,
             self.stream_port,
             settings.limits,
@@ -229,6 +241,7 @@ class SimulatorServer:
             before_step=self._disturbance(),
             traffic=settings.traffic,
             weather_felt=settings.weather_felt,
+            after_tick=after_tick,
         )
         episode, journal = open_episode(context, settings.map_name, settings.journal)
         return EpisodeRunner(
@@ -313,6 +326,9 @@ class SimulatorServer:
         self._rpc.close()
         self._hub.close()
         self._readers.close()
+        if self._check is not None and self._has_ended:
+            self._log(self._check.summary())
+            self._check.close()
 
 
 class _Readers:

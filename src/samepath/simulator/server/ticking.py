@@ -173,6 +173,7 @@ def _tick(episode: Episode, step_s: float) -> None:
     exchange(episode)
     sense(episode, collisions)
     _record(episode, collisions)
+    episode.context.after_tick(episode, collisions)
     episode.debug.fade(episode.elapsed_s)
 
 

@@ -21,6 +21,7 @@ from samepath.core.digests import first_link, link
 from samepath.core.errors import SimulatorError
 from samepath.core.states import ActorState, Collision, Command, Pose, Vector, VehicleCommand, WalkerCommand
 from samepath.core.trig import sincos_deg, to_radians
+from samepath.simulator.physics.actors import BodyState
 from samepath.simulator.physics.engine import BodyRef, Physics, PhysicsSettings, RayHit
 from samepath.simulator.physics.frames import axes_of, quaternion_of
 from samepath.simulator.world.state_table import StateTable, moved, state_of
@@ -222,6 +223,10 @@ class World:
     def state_array(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return ids and ``STATE_FIELDS`` of all actors, by id."""
         return self._states.array()
+
+    def engine_bodies(self) -> dict[int, BodyState]:
+        """Return the bodies that the physics engine has, read past all tables of states."""
+        return self._physics.engine_bodies()
 
     def gear(self, actor_id: int) -> int:
         """Return a vehicle's gear; -1 is reverse."""
