@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Host = Annotated[str, typer.Option("--host", help="Address to listen on; anything but loopback lets others in.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65534, help="RPC port; streams use the next one. 0: any two.")]
+StreamPort = Annotated[
+    int | None, typer.Option("--stream-port", min=0, max=65535, help="Port of the streams, if not the next one. 0: any.")
+]
 Map = Annotated[str, typer.Option("--map", metavar="NAME|FILE", help="The map to begin with: a name, or a file FILE.xodr.")]
 Maps = Annotated[
     list[Path] | None,
@@ -137,6 +140,7 @@ STALL_SECONDS = 60.0
 def serve(
     host: Host = "127.0.0.1",
     port: Port = 2000,
+    stream_port: StreamPort = None,
     map_name: Map = "t-junction",
     maps: Maps = None,
     alias: Alias = None,
@@ -178,8 +182,9 @@ def serve(
     if record is not None:
         check_record(record, going_on=resume or restart)
     if restart:
-        if journal is None or not port:
+        if journal is None or not port or stream_port == 0:
             what = "a journal to go on from (--journal FOLDER)" if journal is None else "a port that stays the same (--port)"
+            what = what if journal is None or not port else "a port that stays the same (--stream-port)"
             raise InputError(f"--restart: {what} was wanted, but none came")
         given = [argument for argument in sys.argv[1:] if argument != "--restart"]
         raise typer.Exit(run_supervised(given, [*given, "--resume"], journal, stall_seconds, _log))
@@ -193,6 +198,7 @@ def serve(
     settings = ServerSettings(
         host=host,
         port=port,
+        stream_port=stream_port,
         map_name=map_name,
         aliases=aliases,
         map_files=map_files,
