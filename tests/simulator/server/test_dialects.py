@@ -1,6 +1,9 @@
 """Clients of CARLA 0.9.15 and 0.9.14 are served in their own protocol, older ones are told so; by hand, over the wire."""
 
+import os
 import struct
+import subprocess
+import sys
 
 import msgpack
 import pytest
@@ -135,6 +138,35 @@ def test_a_client_that_is_too_old_is_told_so_and_gets_no_state_that_would_end_it
                 another.value(name)
             another.value("get_sensor_token", WORLD_STREAM)
             assert len(another.value("get_episode_settings")) == 11
+
+
+SHORT_SCRIPT = """
+import carla, os, sys
+client = carla.Client("127.0.0.1", int(sys.argv[1]))
+client.set_timeout(60.0)
+if sys.argv[2] == "version":
+    client.get_server_version()
+else:
+    client.get_world()
+sys.stdout.flush()
+if sys.argv[3] == "killed":
+    os._exit(0)  # no destructor runs: the sockets close as when a client ends itself
+"""
+
+
+@pytest.mark.parametrize("synchronous", [False, True], ids=["asynchronous", "synchronous"])
+@pytest.mark.parametrize("end", ["returned", "killed"])
+@pytest.mark.parametrize("calls", ["version", "get_world"])
+def test_a_short_script_with_the_right_client_leaves_no_hint(synchronous, end, calls, tmp_path):
+    pytest.importorskip("carla")
+    with served() as server, RawClient(server) as other:
+        if synchronous:
+            other.value("set_episode_settings", settings_of("0.9.15"))
+        command = [sys.executable, "-c", SHORT_SCRIPT, str(server.port), calls, end]
+        cache = {**os.environ, "CARLA_CACHE_DIR": str(tmp_path)}
+        subprocess.run(command, timeout=120, check=True, env=cache)
+        other.value("tick_cue")  # the event loop has seen the script go
+        assert not any("--protocol VERSION" in line for line in server.lines)
 
 
 def test_one_that_ends_at_its_first_state_leaves_a_hint():

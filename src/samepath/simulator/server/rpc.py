@@ -34,8 +34,10 @@ from samepath.simulator.server.methods.table import Method
 from samepath.simulator.server.traffic_managers import ASKS, TrafficManagers
 
 _REQUEST, _NOTIFICATION = 0, 2
-# A client of another version than ours ends itself when it gets its first state: before it has made so many calls more.
-_FIRST_CALLS: Final = 8
+# What CARLA's client calls between the token of the state's stream and its first state. A client of another version ends when
+# it reads that state, so any other call shows that the client has the right version. Only a synchronous world leaves this
+# open: there the client goes on without a state, and a client of another version may make a few calls before it ends.
+_BEFORE_FIRST_STATE: Final = frozenset({"get_episode_settings", "get_required_files", "request_file"})
 _UNPACK: Final = {"raw": False, "strict_map_key": True, "use_list": True}
 # What the arguments of a call take as Python objects, for each byte of the message and for each item of a list. Measured, a
 # batch of controls takes 8 bytes for a byte, ids take 13, spawns 19; commands that cannot be read 145, which is their items'.
@@ -171,7 +173,7 @@ class Connection(asyncio.Protocol):
         self._noted: dict[int | None, str] = {}  # of those that wait, the ones that matter to traffic managers
         self._translated: dict[int | None, str] = {}  # of those that wait, the ones whose answer is another one in our dialect
         self.handshake = Handshake.NONE
-        self._calls_inside = 0  # after the handshake; a few of them are counted
+        self._awaits_state = False  # the first one: only calls of _BEFORE_FIRST_STATE came since the handshake
         self._unread = False  # the client does not fetch its answers
         self._heeded = True  # a traffic manager is being woken: its calls wait
         self._paused = False
@@ -208,11 +210,11 @@ class Connection(asyncio.Protocol):
         if self in self._server.connections:  # not if it was turned away
             self._server.connections.discard(self)
             self._server.managers.gone(self)
-            if self.handshake is Handshake.TOKEN and self._calls_inside < _FIRST_CALLS and not self._is_cut_off:
+            if self._awaits_state and not self._is_cut_off:
                 served = NEWEST if self._server.dialect is None else self._server.dialect.version
                 self._server.log(
-                    f"{self.name} went away at its first look at the world: is its version of CARLA's client {served}, which "
-                    "is served here? For another one start the server with --protocol VERSION"
+                    f"{self.name} disconnected at its first state of the world: expected version {served} of CARLA's client; "
+                    "for another version start the server with --protocol VERSION"
                 )
             self._has_left = True
             if not self._reading_bytes:  # else that call comes first
@@ -362,7 +364,7 @@ class Connection(asyncio.Protocol):
             return
         server, method = self._server, call.method
         name = method.name
-        if self.handshake is not Handshake.TOKEN or self._calls_inside < _FIRST_CALLS:
+        if self.handshake is not Handshake.TOKEN or self._awaits_state:
             self._shake_hands(name)
         if name == "get_sensor_token" and call.arguments == (WORLD_STREAM,):
             # Bounded: who asks and never comes must not let an old client through for ever.
@@ -396,13 +398,13 @@ class Connection(asyncio.Protocol):
     def _shake_hands(self, name: str) -> None:
         """Follow a client into its first world: version, episode, token of the state's stream, connection, all the rest."""
         if self.handshake is Handshake.TOKEN:
-            self._calls_inside += 1
+            self._awaits_state = name in _BEFORE_FIRST_STATE
         elif name == "version":
             self.handshake = Handshake.VERSION
         elif name == "get_episode_info" and self.handshake is Handshake.VERSION:
             self.handshake = Handshake.EPISODE
         elif name == "get_sensor_token":
-            self._calls_inside = 0 if self.handshake is Handshake.EPISODE else _FIRST_CALLS
+            self._awaits_state = self.handshake is Handshake.EPISODE
             self.handshake = Handshake.TOKEN
 
     def _may_overtake(self, name: str) -> bool:
