@@ -45,6 +45,43 @@ def test_a_call_with_another_value_after_equal_states_is_the_scripts(make):
     assert "throttle is 0.3 in run 1 and 0.9 in run 2" in describe(difference)
 
 
+def spawn_command(*, kind="vehicle.audi.a2", colour="1,2,3", x=1.0, parent=None, throttle=0.5):
+    attributes = [["color", 5, colour], ["role_name", 4, "hero"]]
+    after = [[[2, [0, [throttle, 0.0, 0.0, False, False, False, 0]]]]]
+    whole = [[3, kind, attributes], [[x, 2.0, 0.5], [0.0, 90.0, 0.0]]]
+    return [[0, [*whole, [False] if parent is None else [True, parent], 0, "", after]]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": "vehicle.audi.tt"}, "blueprint is vehicle.audi.a2 in run 1 and vehicle.audi.tt in run 2"),
+        ({"colour": "9,9,9"}, "attribute 'color' is 1,2,3 in run 1 and 9,9,9 in run 2"),
+        ({"x": 1.5}, "x is 1 in run 1 and 1.5 in run 2"),
+        ({"throttle": 0.75}, "do_after apply_control_to_vehicle throttle is 0.5 in run 1 and 0.75 in run 2"),
+        ({"parent": 3}, "parent is absent in run 1 and actor number 1 in run 2"),
+    ],
+)
+def test_of_a_command_that_differs_the_nested_field_is_named(make, change, words):
+    def session(name, command):
+        made = make(name).state(row(3)).synchronous().tick(row(3))
+        return made.call("apply_batch", [command], False).tick(row(3)).done()
+
+    found = compare_sessions(session("a", spawn_command()), session("b", spawn_command(**change)))
+    assert found.source is SessionSource.SCRIPT
+    assert f"The call spawn_actor differs at tick 1 (frames 12 and 12): {words}." in describe(found.difference)
+
+
+def test_of_a_spawn_that_differs_the_field_is_named(make):
+    def session(name, **change):
+        ((_, (description, transform, *_)),) = spawn_command(**change)
+        made = make(name).state(row(3)).synchronous().tick(row(3))
+        return made.call("spawn_actor", description, transform).tick(row(3)).done()
+
+    found = compare_sessions(session("a"), session("b", colour="9,9,9"))
+    assert "attribute 'color' is 1,2,3 in run 1 and 9,9,9 in run 2" in describe(found.difference)
+
+
 def test_a_state_that_differs_after_equal_calls_is_the_simulators(make):
     second = drive(make("b"), x=lambda tick: float(tick) + (1e-6 if tick == 2 else 0.0))
     found = compare_sessions(drive(make("a")).done(), second.done())

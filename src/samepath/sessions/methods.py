@@ -241,6 +241,8 @@ def first_unlike(method: str, ours: list[Any], theirs: list[Any]) -> tuple[str, 
         found = _unlike_command(ours, theirs)
         if found is not None:
             return found
+    if method in ("spawn_actor", "spawn_actor_with_parent"):
+        return method, None, *_unlike_spawn(ours, theirs)
     actor = ours[0] if method and method not in _NO_ACTOR and ours and theirs and ours[0] == theirs[0] else None
     rest = (ours[1:], theirs[1:]) if actor is not None else (ours, theirs)
     name, a, b = _unlike_leaf(method, *rest)
@@ -249,18 +251,64 @@ def first_unlike(method: str, ours: list[Any], theirs: list[Any]) -> tuple[str, 
 
 def _unlike_command(ours: list[Any], theirs: list[Any]) -> tuple[str, Any, str, Any, Any] | None:
     lists = [given[0] if given and isinstance(given[0], list) else [] for given in (ours, theirs)]
-    for a, b in zip(*lists, strict=False):
+    return _unlike_in_commands(lists[0], lists[1])
+
+
+def _unlike_in_commands(ours: list[Any], theirs: list[Any]) -> tuple[str, Any, str, Any, Any] | None:
+    """The first command of two lists that differs: its method, actor, field and both values."""
+    for a, b in zip(ours, theirs, strict=False):
         if a == b:
             continue
         match a, b:
+            case [[0, list() as first]], [[0, list() as second]]:
+                return "spawn_actor", None, *_unlike_spawn(first, second)
             case [[int() as index, [actor, *first]]], [[int() as other, [same, *second]]] if index == other and actor == same:
                 method = _COMMANDS.get(index, f"command {index}")
-                name, x, y = _unlike_leaf(method, first, second)
-                return method, actor if index != _SPAWN else None, name, x, y
-        return "apply_batch", None, "command", _command_words(a), _command_words(b)
-    if len(lists[0]) != len(lists[1]):
-        return "apply_batch", None, "number of commands", len(lists[0]), len(lists[1])
+                return method, actor, *_unlike_leaf(method, first, second)
+        words = _command_words(a), _command_words(b)
+        if words[0] == words[1]:
+            return "apply_batch", None, *_unlike_leaf("", [a], [b])
+        return "apply_batch", None, "command", *words
+    if len(ours) != len(theirs):
+        return "apply_batch", None, "number of commands", len(ours), len(theirs)
     return None
+
+
+def _unlike_spawn(ours: list[Any], theirs: list[Any]) -> tuple[str, Any, Any]:
+    """The first field of two spawns that differs, of commands or of calls, and both values."""
+    a, b = dict(_spawn_fields(ours)), dict(_spawn_fields(theirs))
+    for name in (*a, *(name for name in b if name not in a)):
+        x, y = a.get(name, "absent"), b.get(name, "absent")
+        if x == y:
+            continue
+        if name == "do_after" and isinstance(x, list) and isinstance(y, list):
+            found = _unlike_in_commands(x, y)
+            if found is not None:
+                method, _, inner, x, y = found
+                return f"do_after {method if method != 'apply_batch' else ''} {inner}".replace("  ", " "), x, y
+        return name, x, y
+    return _unlike_leaf("", ours, theirs)
+
+
+def _spawn_fields(arguments: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a spawn by name; none if its shape is not that of CARLA's client."""
+    match arguments:
+        case [[_, kind, list() as attributes], transform, *rest]:
+            yield "blueprint", kind
+            for attribute in attributes:
+                match attribute:
+                    case [str() as key, _, value]:
+                        yield f"attribute {key!r}", value
+            for name, (_, value) in zip(_TRANSFORM, _leaves(transform), strict=False):
+                yield name, value
+            for name, value in zip(("parent", "attachment_type", "socket_name", "do_after"), rest, strict=False):
+                match name, value:
+                    case "parent", [True, parent]:
+                        yield name, f"actor number {parent}"
+                    case "parent", [False]:
+                        pass
+                    case _:
+                        yield name, value
 
 
 def _command_words(command: Any) -> str:  # noqa: ANN401 - from the wire
