@@ -402,9 +402,24 @@ def test_names_inside_the_folder_are_taken(tmp_path, name):
     assert open_log(tmp_path / name).extent == (1, 0.0)
 
 
+@pytest.mark.parametrize(
+    "name", ["/home/me/run.log", "/run.log", "C:\\logs\\run.log", "C:/logs/run.log", "\\\\host\\a\\run.log"]
+)
+def test_of_an_absolute_path_the_last_part_counts(tmp_path, name):
+    assert inside(tmp_path, name) == tmp_path / "run.log"
+
+
+def test_an_absolute_path_inside_the_folder_is_taken(tmp_path, monkeypatch):
+    assert inside(tmp_path, str(tmp_path / "a" / "run.log")) == tmp_path / "a" / "run.log"
+    monkeypatch.chdir(tmp_path)
+    assert inside(Path("data"), str(tmp_path / "data" / "a" / "run.log")) == Path("data/a/run.log")
+    with pytest.raises(InputError):
+        inside(tmp_path, f"{tmp_path}/../run.log")
+
+
 OUTSIDE = [
-    "", " ", ".", "..", "../x", "a/../../x", "a/..", "/etc/passwd", "//x", "a//b", "./x", "x/", "\0", "a\0b", "a\nb", "C:\\x",
-    "\\\\host\\x", "a:b", "x" * 201, "/".join(["d" * 199] * 6), "a\x7f", "\u202ex", "a\ud800", "*", " x", "x\t",
+    "", " ", ".", "..", "../x", "a/../../x", "a/..", "/", "/a/..", "/a/", "a//b", "./x", "x/", "\0", "a\0b", "a\nb", "C:x",
+    "C:\\", "\\x", "a:b", "x" * 201, "/".join(["d" * 199] * 6), "a\x7f", "\u202ex", "a\ud800", "*", " x", "x\t",
 ]  # fmt: skip
 
 

@@ -75,6 +75,21 @@ def test_actors_that_nobody_knows_do_not_fill_the_log(tmp_path):
     assert all("\n" not in line for line in said)
 
 
+@pytest.mark.parametrize("name", ["/home/me/logs/run.log", "C:\\logs\\run.log"])
+def test_an_absolute_path_names_one_file_in_the_data_folder_for_all_methods(tmp_path, name):
+    host = episode(folder=tmp_path)
+    assert call(host, "start_recorder", name, False) == str(tmp_path / "run.log")
+    assert host.context.outbox.lines[-1].endswith(f"of the absolute path {name!r} only the last part counts")
+    ticks(host, 3)
+    call(host, "stop_recorder")
+    assert open_log(tmp_path / "run.log").extent[0] == 3
+    assert "Frames: 3" in call(host, "show_recorder_file_info", name, False)
+    assert "Duration" in call(host, "show_recorder_collisions", name, ord("a"), ord("a"))
+    assert "Duration" in call(host, "show_recorder_actors_blocked", name, 1.0, 1.0)
+    assert "Replaying" in play(host, name)
+    ticks(host, 2)
+
+
 def test_a_client_cannot_write_over_what_is_no_recording(tmp_path):
     host = episode(folder=tmp_path)
     (tmp_path / "results.csv").write_text("precious")

@@ -405,6 +405,41 @@ def test_attributes_out_of_range_are_refused_by_name_and_limit():
         assert name in str(error.value)
 
 
+@needs_numba
+@pytest.mark.parametrize(
+    ("kind", "given", "whole"),
+    [
+        # How KITTI-CARLA writes it.
+        (
+            "sensor.lidar.ray_cast",
+            {"points_per_second": "1388888.9", "channels": "16.99", "noise_seed": "-3.5"},
+            {"points_per_second": "1388888", "channels": "16", "noise_seed": "-3"},
+        ),
+        ("sensor.camera.rgb", {"image_size_x": "64.9", "image_size_y": "48.0"}, {"image_size_x": "64", "image_size_y": "48"}),
+        ("sensor.camera.dvs", {"image_size_x": "64.9", "image_size_y": "48.2"}, {"image_size_x": "64", "image_size_y": "48"}),
+        ("sensor.other.radar", {"points_per_second": "1500.5"}, {"points_per_second": "1500"}),
+    ],
+)
+def test_decimals_of_a_whole_number_are_cut_off(kind, given, whole):
+    def messages(attributes):
+        host = episode()
+        actor, stream_id = attach(host, kind, spawn(host).id, place(x=0.5, z=2.2), **attributes)
+        host.connections.subscriptions = {stream_id}
+        ticks(host, 2)
+        kept = {attribute.id: attribute.value for attribute in host.actors.find(actor).record.description.attributes}
+        assert {name: kept[name] for name in attributes} == attributes, "clients get back what they gave, as from CARLA"
+        return host.context.outbox.of(stream_id)
+
+    assert messages(given) == messages(whole)
+    assert messages(given)
+
+
+@needs_numba
+def test_cut_off_below_its_limit_a_whole_number_is_refused():
+    with pytest.raises(SamepathError, match=r"channels: a whole number from 1 to 1024 was wanted, but '0\.9' came"):
+        call(episode(), "spawn_actor", described("sensor.lidar.ray_cast", channels="0.9"), place())
+
+
 def test_without_the_compiler_the_answer_says_what_to_install(monkeypatch):
     monkeypatch.setattr("samepath.simulator.sensors.sensor.find_spec", lambda _: None)
     for name, _ in EYES:

@@ -11,11 +11,12 @@ import heapq
 import itertools
 import math
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import FileIO
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Final
 
 import numpy as np
@@ -49,15 +50,17 @@ _REFUSED: Final = frozenset('\\:*?"<>|')
 def inside(folder: Path, name: str) -> Path:
     """The file called ``name`` in ``folder``, or an InputError: no way leads out, by dots, roots, links or odd characters.
 
-    Subfolders may be named; links may not, not even those that stay inside.
+    Subfolders may be named; links may not, not even those that stay inside. Of an absolute path outside the folder only the
+    last part counts: scripts for CARLA name files on the server's disk, such as ``/home/user/run.log``.
     """
     shown = repr(name[:80])
+    if is_absolute(name):
+        root = folder.absolute().as_posix().rstrip("/") + "/"
+        name = name.removeprefix(root) if name.startswith(root) else re.split(r"[/\\]", name)[-1]
     if not name or name.strip() != name:
         raise InputError(f"a file name was wanted, but {shown} came")
     if any(letter in _REFUSED or not letter.isprintable() for letter in name):
         raise InputError(f"a plain file name was wanted, but {shown} has a character that files may not have")
-    if name.startswith("/"):
-        raise InputError(f"a file name inside the data folder was wanted, but {shown} is a path from the root")
     parts = name.split("/")
     if any(part in {"", ".", ".."} for part in parts):
         raise InputError(f"a file name inside the data folder was wanted, but {shown} walks through folders")
@@ -72,6 +75,11 @@ def inside(folder: Path, name: str) -> Path:
     if path.is_dir():
         raise InputError(f"a file was wanted, but {shown} is a folder")
     return path
+
+
+def is_absolute(name: str) -> bool:
+    """Return True for a path from the root of a disk, as Linux or Windows writes it."""
+    return name.startswith("/") or PureWindowsPath(name).is_absolute()
 
 
 _HEAD_BYTES: Final = 64

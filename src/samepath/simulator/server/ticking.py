@@ -554,7 +554,7 @@ def _entry(
 
 def _check_image(description: Description, most: int) -> None:
     """A server's images are smaller than those of a rig: every client may ask for them."""
-    width, height = (real(description, f"image_size_{axis}", 1.0) for axis in "xy")
+    width, height = (math.trunc(real(description, f"image_size_{axis}", 1.0)) for axis in "xy")
     if width * height > most:
         raise CallError(
             f"{description.id}: image_size_x times image_size_y: at most {most} was wanted, but {width:g} x {height:g} came"

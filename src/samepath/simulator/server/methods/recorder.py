@@ -13,6 +13,7 @@ from samepath.simulator.carla.recorder import (
     collisions_text,
     info_text,
     inside,
+    is_absolute,
     replay_text,
 )
 from samepath.simulator.carla.recorder_file import Log, open_log
@@ -43,7 +44,8 @@ def start_recorder(episode: Episode, name: str, additional: bool) -> str:
     started_s = unix_s(episode.context.clock.utc_iso())
     recording = LogRecording(path, shown_path(episode.map), started_s, rehearsed=episode.rehearsed)
     episode.recorder = EpisodeRecorder(recording, additional=additional, most_bytes=episode.context.limits.recording_bytes)
-    episode.context.log(f"recording to {path}")
+    dropped = f": of the absolute path {name[:200]!r} only the last part counts" if is_absolute(name) else ""
+    episode.context.log(f"recording to {path}{dropped}")
     return str(path)
 
 
