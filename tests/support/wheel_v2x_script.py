@@ -28,6 +28,8 @@ def talk(port):
         pair = [world.spawn_actor(blueprint, carla.Transform(), attach_to=car) for car in cars]
         pair[1].listen(found[kind].put)
         sensors.append(pair)
+    mast = carla.Transform(places[1].location + carla.Location(z=5.0))
+    roadside = world.spawn_actor(library.find("sensor.other.v2x"), mast)
     cars[0].apply_control(carla.VehicleControl(throttle=1.0))
     world.tick()
     sensors[1][0].send("mind the gap")
@@ -38,8 +40,16 @@ def talk(port):
     # Over a stream of its own: when the last tick is over, what was said last may be on its way.
     while not found["v2x"].empty() or not said or speed(said[-1][1]) <= FAST:
         event = found["v2x"].get(timeout=60)
-        said += [[event.frame, message.get()["Message"], message.power] for message in event]
-    return {"cars": [car.id for car in cars], "text": [text.get()["Message"], text.power], "said": said}
+        for message in event:
+            content = message.get()["Message"]
+            if content["Header"]["Station ID"] == roadside.id:
+                beside = content
+            else:
+                said.append([event.frame, content, message.power])
+    return {
+        "cars": [car.id for car in cars], "text": [text.get()["Message"], text.power], "said": said,
+        "roadside": roadside.id, "beside": beside,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

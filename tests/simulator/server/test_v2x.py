@@ -1,6 +1,7 @@
 """Radio sensors at the level of the wire, read with the C structs of CARLA's headers, and by CARLA's own client."""
 
 import ctypes as c
+import itertools
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from test_episode import place, spawn
+from test_episode import described, place, spawn
 from test_sensors_served import attach
 
 from samepath.core.errors import SamepathError
@@ -136,6 +137,83 @@ def test_a_text_arrives_in_the_next_tick_and_nobody_hears_himself():
     assert heard(host, own, CUSTOM) == []
 
 
+def roadside(host, kind, *, x=38.0, y=-185.0, z=5.0, **attributes):
+    """A radio without a parent; returns its id and its stream."""
+    actor = call(host, "spawn_actor", described(kind, **attributes), place(x, y, z))
+    stream_id = struct.unpack("<I", actor.stream_token[:4])[0]
+    call(host, "get_sensor_token", stream_id)
+    return actor.id, stream_id
+
+
+@pytest.mark.parametrize("model", ["winner", "geometric"])
+def test_a_radio_without_a_parent_sends_to_cars_and_to_other_radios_beside_the_road(model):
+    host, (first, _) = two_cars()
+    kind, given = "sensor.other.v2x_custom", {"path_loss_model": model}
+    sender, own = roadside(host, kind, **given)
+    _, car = attach(host, kind, first, **given)
+    # As high as the sender above the same ground: the way whose two rays would cancel at height 0.
+    _, mast = roadside(host, kind, y=-160.0, **given)
+    _, low = roadside(host, kind, y=-170.0, z=0.0, **given)
+    call(host, "send", sender, "ice ahead")
+    ticks(host, 3)
+    for stream_id in (car, mast, low):
+        ((said,),) = heard(host, stream_id, CUSTOM)
+        assert (said.text, said.station) == (b"ice ahead", sender)
+        assert -110.0 < said.power < 0.0
+    assert heard(host, own, CUSTOM) == []
+
+
+def test_a_radio_on_a_traffic_light_sends_under_the_lights_id():
+    host = episode("town")
+    light = next(entry for entry in host.actors if entry.type_id == "traffic.traffic_light")
+    sender, _ = attach(host, "sensor.other.v2x_custom", light.id, place(z=4.0))
+    _, beside = attach(host, "sensor.other.v2x_custom", light.id, place(z=3.0))
+    pose = host.pose(light)
+    _, stream_id = roadside(host, "sensor.other.v2x_custom", x=pose.x_m + 10.0, y=pose.y_m, z=3.0, network_profile="5g")
+    call(host, "send", sender, "red")
+    ticks(host, 4)
+    ((said,),) = heard(host, stream_id, CUSTOM)
+    assert (said.text, said.station) == (b"red", light.id)
+    assert heard(host, beside, CUSTOM) == []
+
+
+def test_a_station_beside_the_road_says_twice_a_second_where_it_is():
+    host, (first, _) = two_cars()
+    sender, _ = roadside(host, CAM_NAME)
+    _, stream_id = attach(host, CAM_NAME, first)
+    ticks(host, 60)
+    said = [message for messages in heard(host, stream_id, CAM) for message in messages if message.station == sender]
+    assert len(said) == 6
+    times_ms = [message.generated_ms for message in said]
+    assert {later - sooner for sooner, later in itertools.pairwise(times_ms)} == {500}
+    globe = to_globe(host.map.origin, 38.0, -185.0, 5.0)
+    for message in said:
+        # 15: a road side unit, 2: its container, here without protected zones.
+        assert (message.basic.type, message.high_present, message.zones, message.low_present) == (15, 2, 0, 0)
+        assert message.basic.latitude == pytest.approx(globe.latitude_deg * 1e7, abs=10)
+        assert message.basic.longitude == pytest.approx(globe.longitude_deg * 1e7, abs=10)
+        assert message.basic.altitude.value == 500
+
+
+def test_a_prop_with_a_radio_is_a_station_beside_the_road():
+    host, (first, _) = two_cars()
+    prop = call(host, "spawn_actor", described("static.prop.streetbarrier"), place(38.0, -185.0, 0.5)).id
+    attach(host, CAM_NAME, prop)
+    _, stream_id = attach(host, CAM_NAME, first)
+    ticks(host, 2)
+    (said,) = heard(host, stream_id, CAM)[0]
+    assert (said.station, said.basic.type, said.high_present) == (prop, 15, 2)
+
+
+def test_a_station_beyond_the_edge_of_the_map_is_silent_and_the_world_goes_on():
+    host, (first, _) = two_cars()
+    roadside(host, CAM_NAME, x=1e8)
+    _, stream_id = attach(host, CAM_NAME, first)
+    ticks(host, 3)
+    assert heard(host, stream_id, CAM) == []
+    assert len([line for line in host.context.outbox.lines if "is silent" in line]) == 1
+
+
 def test_a_network_is_late_and_by_the_same_every_time():
     def arrivals():
         host, (first, second) = two_cars()
@@ -186,6 +264,7 @@ def test_what_is_under_way_survives_a_snapshot():
     sender, _ = attach(host, "sensor.other.v2x_custom", first)
     _, stream_id = attach(host, "sensor.other.v2x_custom", second, network_profile="5g")
     attach(host, CAM_NAME, first)
+    roadside(host, CAM_NAME)
     _, cams = attach(host, CAM_NAME, second, network_profile="wifi")
     call(host, "send", sender, "kept")
     ticks(host, 1)
@@ -221,5 +300,13 @@ def test_carlas_own_client_reads_it(tmp_path):
         for parameters in said
     ]
     assert {parameters["Basic Container"]["Station Type"] for parameters in said} == {"Passenger Car"}
+    beside = found["beside"]
+    assert beside["Header"]["Station ID"] == found["roadside"]
+    parameters = beside["Message"]["CAM Parameters"]
+    assert parameters["Basic Container"]["Station Type"] == "Road Side Unit"
+    assert parameters["High Frequency Container"] == {
+        "High Frequency Container Present": "RSU Container High Frequency",
+        "RSU Container High Frequency": {"Protected Communication Zone": []},
+    }
     assert speeds == sorted(speeds)
     assert speeds[-1] > 300

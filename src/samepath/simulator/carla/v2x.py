@@ -19,10 +19,12 @@ STATION_TYPES: Final = {
     "walker": 1, "bicycle": 2, "motorcycle": 4, "car": 5, "van": 5, "bus": 6, "truck": 7,
 }  # fmt: skip
 UNKNOWN_STATION: Final = 0
+ROADSIDE_STATION: Final = 15
 # Words of the standard for «not known».
 _AXIS, _ANGLE, _ALTITUDE, _LENGTH, _CURVATURE, _CURVATURE_TRUST = 4095, 3601, 15, 4, 30001, 7
 _RATE, _RATE_TRUST, _SPEED, _ACCELERATION, _ACCELERATION_TRUST = 32767, 8, 16383, 161, 102
 _VEHICLE_PRESENT: Final = 1
+_ROADSIDE_PRESENT: Final = 2
 _NO_VECTOR: Final = Vector()
 
 _HEADER: Final = struct.Struct("<3q")
@@ -64,7 +66,7 @@ class Awareness:
     @property
     def is_vehicle(self) -> bool:
         """Does it have what the standard tells of vehicles? Pedestrians only say where they are."""
-        return self.station_type not in (UNKNOWN_STATION, STATION_TYPES["walker"])
+        return self.station_type not in (UNKNOWN_STATION, STATION_TYPES["walker"], ROADSIDE_STATION)
 
 
 def _tenths(acceleration_mps2: float) -> int:
@@ -81,7 +83,9 @@ def awareness(said: Awareness) -> bytes:
     )
     zones, low = bytes(_ZONES.size), bytes(_LOW.size)
     if not said.is_vehicle:
-        return head + basic + bytes(_HIGH.size) + zones + low
+        # Of a station beside the road the container holds protected zones, which are none here.
+        present = _ROADSIDE_PRESENT if said.station_type == ROADSIDE_STATION else 0
+        return head + basic + present.to_bytes(_HIGH.size, "little") + zones + low
     speed = min(round(max(said.speed_mps, 0.0) * 100.0), _SPEED - 1)
     rate = round(said.yaw_rate_degps * 100.0)
     ahead, right, up = said.acceleration_mps2

@@ -5,6 +5,9 @@ the order of their ids, so that nobody hears more or less for having been spawne
 (a network profile delays messages) waits with its receiver, and is part of the receiver's state. Sensors of the two kinds do
 not hear each other, as in CARLA, nor do two on the same actor.
 
+A radio without a parent, or on a traffic light or a prop, is a station beside the road. It sends under the id of the actor that
+bears it, or under its own id, and its antenna is where the sensor is.
+
 When a station says something: EN 302 637-2 as CARLA has it. Not before ``gen_cam_min`` after the last message; then at once
 after 4 degrees of heading, 4 m or 0.5 m/s of change, and at the latest after ``gen_cam_max``. Time stamps count from the start
 of the episode, and not, as CARLA's, from when the server was started.
@@ -19,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from samepath.core.catalogue import VehicleType, WalkerType
+from samepath.core.errors import SamepathError
 from samepath.core.states import Pose, Vector
 from samepath.core.streams import stream
 from samepath.core.trig import sincos_deg, wrap_deg
@@ -31,7 +35,7 @@ from samepath.simulator.sensors.radio import CAM_NAME, CUSTOM_NAME, Link, Radio,
 from samepath.simulator.sensors.sensor import FlagAttribute, NumberAttribute, normals, read_attributes
 from samepath.simulator.server.actors import VehicleEntry
 from samepath.simulator.server.episode import Episode
-from samepath.simulator.server.sensors import SensorContext, SensorEntry, given
+from samepath.simulator.server.sensors import SensorContext, SensorEntry, given, silence
 
 # How far above its bearer's roof an antenna is, as in CARLA.
 _ANTENNA_M: Final = 0.02
@@ -39,6 +43,10 @@ _ANTENNA_M: Final = 0.02
 WAITING_MAX: Final = 10_000
 _LOW_EVERY_S: Final = 0.5
 _LOW_DYNAMICS: Final = 3
+# How often a station beside the road sends an awareness message, as in CARLA.
+_ROADSIDE_EVERY_S: Final = 0.5
+# How far the ground under such a station is looked for, from above its antenna because that may lie on the ground.
+_GROUND_ABOVE_M, _GROUND_REACH_M = 1.0, 1e3
 _TURN_DEG, _WAY_M, _SPEED_MPS = 4.0, 4.0, 0.5
 _NORTH_DEG: Final = 90.0
 # Sums of steps: more than their rounding, less than any step.
@@ -60,13 +68,17 @@ AWARENESS: Final[Mapping[str, NumberAttribute | FlagAttribute]] = MappingProxyTy
 
 @dataclass(frozen=True)
 class Station:
-    """A radio sensor in a tick: its antenna, the ground under it, and the actor that bears it, if any."""
+    """A radio sensor in a tick: its antenna, the ground under it, and the vehicle, walker or prop that bears it, if any.
+
+    ``id`` is the sender's in messages: that of the sensor's parent, or of the sensor where it has none.
+    """
 
     sensor: int
     ordinal: int
     antenna: Vector
     ground_m: float
     bearer: int | None
+    id: int
 
 
 @dataclass(frozen=True)
@@ -147,9 +159,9 @@ class CustomRadioSensor(RadioSensor):
         self._text = text
 
     def say(self, episode: Episode, station: Station) -> Transmission | None:
-        if self._text is None or station.bearer is None:
+        if self._text is None:
             return None
-        message, self._text = v2x.custom(station.bearer, self._text), None
+        message, self._text = v2x.custom(station.id, self._text), None
         return Transmission(station, self.radio.transmit_dbm, message, v2x.CUSTOM_AIR_BYTES)
 
     def state(self) -> list[Any]:
@@ -190,7 +202,7 @@ class AwarenessSensor(RadioSensor):
     def say(self, episode: Episode, station: Station) -> Transmission | None:
         bearer = station.bearer
         if bearer is None:
-            return None
+            return self._say_beside_the_road(episode, station)
         state, now_s = episode.world.state(bearer), episode.moment.elapsed_s
         acceleration = acceleration_of(self._velocity, state.velocity_mps, episode.delta_s)
         self._velocity = state.velocity_mps
@@ -202,6 +214,37 @@ class AwarenessSensor(RadioSensor):
         self._last = _LastSaid(now_s, pose.x_m, pose.y_m, pose.z_m, speed_mps, pose.yaw_deg)
         said = self._awareness(episode, bearer, pose, speed_mps, acceleration, state.angular_velocity_degps.z)
         return Transmission(station, self.radio.transmit_dbm, v2x.awareness(said), v2x.CAM_AIR_BYTES)
+
+    def _say_beside_the_road(self, episode: Episode, station: Station) -> Transmission | None:
+        now_s, place = episode.moment.elapsed_s, station.antenna
+        if self._last is not None and now_s - self._last.time_s + _ROUNDING_S < _ROADSIDE_EVERY_S:
+            return None
+        self._last = _LastSaid(now_s, place.x, place.y, place.z, 0.0, 0.0)
+        self._said += 1
+        latitude_deg, longitude_deg, altitude_m = self._globe(episode, place, self._noise())
+        said = v2x.Awareness(
+            station_id=station.id,
+            station_type=v2x.ROADSIDE_STATION,
+            generated_ms=round(now_s * 1000.0),
+            latitude_deg=latitude_deg,
+            longitude_deg=longitude_deg,
+            altitude_m=altitude_m,
+        )
+        return Transmission(station, self.radio.transmit_dbm, v2x.awareness(said), v2x.CAM_AIR_BYTES)
+
+    def _noise(self) -> list[float]:
+        """The draws of deviation 1 for one message."""
+        return list(normals(stream(int(self._values["noise_seed"]), "cam", self.ordinal, self._said), 9).tolist())
+
+    def _globe(self, episode: Episode, place: Vector, noise: list[float]) -> list[float]:
+        """Latitude, longitude and altitude as the station measures them."""
+        values = self._values
+        return [
+            value + values[f"noise_{name}_bias"] + values[f"noise_{name}_stddev"] * noise[number]
+            for number, (name, value) in enumerate(
+                zip(("lat", "lon", "alt"), to_globe(episode.map.origin, place.x, place.y, place.z), strict=True)
+            )
+        ]
 
     def _is_time(self, now_s: float, pose: Pose, speed_mps: float) -> bool:
         last = self._last
@@ -229,12 +272,8 @@ class AwarenessSensor(RadioSensor):
     ) -> v2x.Awareness:
         values, kind, entry = self._values, episode.world.kind(bearer), episode.actors.find(bearer)
         self._said += 1
-        noise = normals(stream(int(values["noise_seed"]), "cam", self.ordinal, self._said), 9).tolist()
-        globe = to_globe(episode.map.origin, pose.x_m, pose.y_m, pose.z_m)
-        places = [
-            value + values[f"noise_{name}_bias"] + values[f"noise_{name}_stddev"] * noise[number]
-            for number, (name, value) in enumerate(zip(("lat", "lon", "alt"), globe, strict=True))
-        ]
+        noise = self._noise()
+        places = self._globe(episode, Vector(pose.x_m, pose.y_m, pose.z_m), noise)
         x, y, z = acceleration_mps2.x, acceleration_mps2.y, acceleration_mps2.z + episode.gravity_mps2
         felt = [axis[0] * x + axis[1] * y + axis[2] * z for axis in axes_of(quaternion_of(pose))]
         felt = [value + values[f"noise_accel_stddev_{axis}"] * noise[3 + n]
@@ -247,7 +286,9 @@ class AwarenessSensor(RadioSensor):
         size = (kind.length_m, kind.width_m) if isinstance(kind, VehicleType) else (0.0, 0.0)
         return v2x.Awareness(
             station_id=bearer,
-            station_type=v2x.STATION_TYPES.get(kind.kind, v2x.UNKNOWN_STATION),
+            station_type=v2x.STATION_TYPES.get(kind.kind, v2x.UNKNOWN_STATION)
+            if isinstance(kind, VehicleType | WalkerType)
+            else v2x.ROADSIDE_STATION,
             generated_ms=round(now_s * 1000.0),
             latitude_deg=places[0],
             longitude_deg=places[1],
@@ -282,14 +323,23 @@ def exchange(episode: Episode) -> None:
     if not radios:
         return
     stations = {entry.id: _station(episode, entry, model) for entry, model in radios}
-    on_air = [(model.name, sent) for entry, model in radios if (sent := model.say(episode, stations[entry.id])) is not None]
+    on_air = []
+    for entry, model in radios:
+        try:
+            sent = model.say(episode, stations[entry.id])
+        except SamepathError as error:  # such as a station beyond the edge of its map
+            silence(episode, entry, str(error))
+            continue
+        if sent is not None:
+            on_air.append((model.name, sent))
     now_s = episode.moment.elapsed_s
     for entry, model in radios:
         station = stations[entry.id]
         others = [
-            sent
-            for name, sent in on_air
-            if name == model.name and sent.station.sensor != entry.id and sent.station.bearer != station.bearer
+            message
+            for name, message in on_air
+            # Two radios on one traffic light have the same id, two without a parent have not.
+            if name == model.name and message.station.id != station.id
         ]
         model.hear(now_s, [(sent, _link(episode, sent.station, station)) for sent in others if _is_near(sent, station, model)])
 
@@ -298,12 +348,21 @@ def _station(episode: Episode, entry: SensorEntry, model: RadioSensor) -> Statio
     parent = episode.actors.find(entry.record.parent_id)
     pose = entry.pose
     if parent is None or not parent.has_body:
-        return Station(entry.id, model.ordinal, Vector(pose.x_m, pose.y_m, pose.z_m), pose.z_m, None)
+        antenna = Vector(pose.x_m, pose.y_m, pose.z_m)
+        number = entry.id if parent is None else parent.id
+        return Station(entry.id, model.ordinal, antenna, _ground_under(episode, antenna), None, number)
     kind, body = episode.world.kind(parent.id), episode.world.state(parent.id).pose
     ground_m = body.z_m - kind.height_m / 2 if isinstance(kind, WalkerType) else body.z_m
-    return Station(
-        entry.id, model.ordinal, Vector(body.x_m, body.y_m, ground_m + kind.height_m + _ANTENNA_M), ground_m, parent.id
-    )
+    antenna = Vector(body.x_m, body.y_m, ground_m + kind.height_m + _ANTENNA_M)
+    return Station(entry.id, model.ordinal, antenna, ground_m, parent.id, parent.id)
+
+
+def _ground_under(episode: Episode, antenna: Vector) -> float:
+    """The height of the ground under an antenna, which is always a little above it: two rays at height 0 would cancel."""
+    start = Vector(antenna.x, antenna.y, antenna.z + _GROUND_ABOVE_M)
+    hits = episode.world.ray_hits(start, Vector(z=-1.0), _GROUND_REACH_M)
+    ground_m = next((start.z - hit.distance_m for hit in hits if hit.what == "ground"), antenna.z)
+    return min(ground_m, antenna.z - _ANTENNA_M)
 
 
 def _is_near(sent: Transmission, station: Station, model: RadioSensor) -> bool:

@@ -89,7 +89,7 @@ def sense(episode: Episode, collisions: tuple[Collision, ...]) -> None:
         if isinstance(entry.model, VisualSensor) and result.sensor == entry.id:
             entry.model.memory = result.memory
         if result.error:
-            _silence(episode, entry, result.error)
+            silence(episode, entry, result.error)
         elif result.payload:
             request = requests[result.sensor]
             episode.context.outbox.publish(request.stream, request.head + result.payload)
@@ -135,7 +135,7 @@ def _measure(episode: Episode, entry: "SensorEntry", context: SensorContext, hea
     try:
         payloads = entry.model.measure(context)
     except SamepathError as error:  # such as a receiver beyond the edge of its map
-        _silence(episode, entry, str(error))
+        silence(episode, entry, str(error))
         return
     for payload in payloads:
         episode.context.outbox.publish(entry.stream_id, head + payload)
@@ -158,7 +158,7 @@ def _gbuffers(
             yield replace(camera.request(context, stream_id, head), sensor=number, type_id=kind)
 
 
-def _silence(episode: Episode, entry: "SensorEntry", why: str) -> None:
+def silence(episode: Episode, entry: "SensorEntry", why: str) -> None:
     """A sensor that cannot measure is silent; the log says so once, not in every tick."""
     if not entry.is_lost:
         episode.context.log(f"sensor {entry.id} is silent: {why}")
