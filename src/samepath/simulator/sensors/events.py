@@ -101,8 +101,12 @@ class EventCamera:
         grey = sum(weight * image[..., k].astype(np.int64) for k, weight in enumerate(_WEIGHTS))
         return np.minimum((grey * _STEPS + 5000) // 10000, 255 * _STEPS).astype(np.uint16)
 
-    def events(self, frame: CameraFrame, time_ns: int) -> NDArray[Any]:
-        """The events since the picture before, by time, then row and column; none from the first picture."""
+    def events(self, frame: CameraFrame, time_ns: int, draw: int | None = None) -> NDArray[Any]:
+        """The events since the picture before, by time, then row and column; none from the first picture.
+
+        ``time_ns`` is the time on the camera's own clock, which may start anywhere; ``draw`` names the chance of this picture,
+        by default its time.
+        """
         level, was, before_ns = self._levels(frame), self._level, self._before_ns
         self._level, self._before_ns = level, time_ns
         now = self._table[level]
@@ -115,7 +119,8 @@ class EventCamera:
         rising = now - before
         # Rising and falling apart; a pixel does only one of them between two pictures.
         for up, sign in ((1, 1.0), (0, -1.0)):
-            threshold = np.broadcast_to(self._threshold("positive" if up else "negative", time_ns), now.shape)
+            side = self._threshold("positive" if up else "negative", time_ns if draw is None else draw)
+            threshold = np.broadcast_to(side, now.shape)
             due = sign * (now - (self._fired_at.astype(np.float64) + sign * threshold)) >= 0.0
             rows, columns = np.nonzero(due & (sign * rising > 0.0))
             while len(rows):
@@ -139,11 +144,11 @@ class EventCamera:
         # By time, then row and column, so that the order does not tell how they were found.
         return events[np.lexsort((events["x"], events["y"], events["t"]))]
 
-    def _threshold(self, side: str, time_ns: int) -> NDArray[np.float64] | float:
+    def _threshold(self, side: str, draw: int) -> NDArray[np.float64] | float:
         mean, sigma = self.values[f"{side}_threshold"], self.values[f"sigma_{side}_threshold"]
         if not sigma:
             return max(mean, _LEAST_THRESHOLD)
-        noise = normals(stream(0, "dvs", side, self.number, time_ns), self.height * self.width).reshape(self.height, self.width)
+        noise = normals(stream(0, "dvs", side, self.number, draw), self.height * self.width).reshape(self.height, self.width)
         return np.maximum(mean + sigma * noise, _LEAST_THRESHOLD)
 
     @property

@@ -141,6 +141,8 @@ def _poses(data: bytes) -> list[Pose]:
 
 _AT_REST: Final = Vector()
 _TIME: Final = struct.Struct("<d")
+EVENT_CLOCK_BYTES: Final = _TIME.size
+"""How much an event camera remembers beside its picture: when its clock began."""
 _ATTRIBUTES_KEPT: Final = 1024
 
 
@@ -507,18 +509,30 @@ class LocalRenderer:
 
     def _image(self, view: SceneView, request: RenderRequest, frame: CameraFrame) -> RenderResult:
         if request.type_id == EVENTS:
-            # What changed since the image before, which the request remembers; where nothing did, CARLA's is silent too.
-            camera = self._event_camera(request)
-            camera.number = request.ordinal
-            camera.recall(request.memory)
-            try:
-                events = camera.events(frame, nanoseconds(request.time_s))
-                return RenderResult(request.sensor, camera.payload(events) if len(events) else b"", memory=camera.memory())
-            finally:
-                camera.forget()  # it is in the result, and the camera serves all sensors with these attributes
+            return self._events(request, frame)
         if request.type_id == COLOUR and view.shapes:
             frame = replace(frame, bgra=painted(frame, view.shapes))
         return RenderResult(request.sensor, self._camera_sensor(request).payload(frame))
+
+    def _events(self, request: RenderRequest, frame: CameraFrame) -> RenderResult:
+        """What changed since the image before, which the request remembers; where nothing did, CARLA's is silent too.
+
+        The camera counts whole nanoseconds from its first image. Time stamps since the start of the episode are not as good:
+        how they are rounded depends on how long the server has run, and events would come in another order. The difference
+        of two times of an episode is exact (see ``carla.streams.as_sent``), so nothing of that is left in it.
+        """
+        camera = self._event_camera(request)
+        camera.number = request.ordinal
+        clock = request.memory[: _TIME.size] or _TIME.pack(request.time_s)
+        (start_s,) = _TIME.unpack(clock)
+        camera.recall(request.memory[_TIME.size :])
+        try:
+            events = camera.events(frame, nanoseconds(request.time_s - start_s), request.count)
+            events["t"] += nanoseconds(start_s)
+            payload = camera.payload(events) if len(events) else b""
+            return RenderResult(request.sensor, payload, memory=clock + camera.memory())
+        finally:
+            camera.forget()  # it is in the result, and the camera serves all sensors with these attributes
 
     def _begun(self, view: SceneView, scene: RenderScene, request: RenderRequest) -> Callable[[], bytes]:
         """Begin to cast a sensor's rays; what comes back waits for them and returns the payload, or says what is wrong."""

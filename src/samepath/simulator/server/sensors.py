@@ -33,7 +33,7 @@ from samepath.simulator.sensors.sensor import NoiseKey, interval_s, is_due
 from samepath.simulator.server.actors import ActorEntry
 from samepath.simulator.server.episode import Episode, ViewBuilder
 from samepath.simulator.server.maps import ServedMap
-from samepath.simulator.server.rendering import COLOUR, RenderRequest, require_renderer
+from samepath.simulator.server.rendering import COLOUR, EVENT_CLOCK_BYTES, RenderRequest, require_renderer
 from samepath.simulator.world.world import World
 
 
@@ -424,7 +424,7 @@ class ServedEventCamera(VisualSensor):
     def check(self, description: Description) -> Callable[[float], MeasurementSize]:
         """Refuse images and thresholds that cannot be."""
         camera = EventCamera.from_attributes(given(description))
-        size = MeasurementSize(camera.payload_bytes, camera.memory_bytes)
+        size = MeasurementSize(camera.payload_bytes, EVENT_CLOCK_BYTES + camera.memory_bytes)
         return lambda _: size
 
 
