@@ -103,6 +103,7 @@ class RadioSensor(ABC):
         self._busy_s = 0.0
         self._heard: list[tuple[float, bytes]] = []
         self._waiting: list[tuple[float, float, bytes]] = []
+        self._began_s: float | None = None
 
     @abstractmethod
     def say(self, episode: Episode, station: Station) -> Transmission | None:
@@ -110,6 +111,10 @@ class RadioSensor(ABC):
 
     def hear(self, now_s: float, on_air: list[tuple[Transmission, Link]]) -> None:
         """Take up what is on the air, and what was under way and is here now."""
+        # Counted from the radio's first tick: how a time of the episode is rounded depends on the server's age, and with it
+        # the order of messages that arrive together. The difference of two such times is exact.
+        self._began_s = now_s if self._began_s is None else self._began_s
+        now_s -= self._began_s
         self._count += 1
         for sent, link in on_air:
             normal, lost, late = self.radio.chance(self.ordinal, sent.station.ordinal, self._count)
@@ -136,10 +141,11 @@ class RadioSensor(ABC):
             self._busy_s,
             [list(arrival) for arrival in self._waiting],
             [list(message) for message in self._heard],
+            self._began_s,
         ]
 
     def restore(self, data: list[Any]) -> None:
-        self._count, self._busy_s, waiting, heard = data
+        self._count, self._busy_s, waiting, heard, self._began_s = data
         self._waiting = [(float(a), float(b), bytes(c)) for a, b, c in waiting]
         self._heard = [(float(a), bytes(b)) for a, b in heard]
 
