@@ -129,10 +129,11 @@ class _Request:
 class Drivers:
     """All cars of the traffic."""
 
-    def __init__(self, net: RoadNet, seed: int, step_s: float, *, destinations: bool) -> None:
+    def __init__(self, net: RoadNet, seed: int, step_s: float, *, destinations: bool, first_id: int = 1) -> None:
         self.net = net
         self.cars: dict[int, TrafficCar] = {}
         self._seed = seed
+        self._before_first = first_id - 1  # chance is named by ids that begin with 1
         self._step_s = step_s
         self._destinations = destinations
         self._endless = endless_lanes(net)
@@ -144,7 +145,7 @@ class Drivers:
         """Take an actor that stands on a lane into the traffic; drivers know their car as the world has it."""
         if not isinstance(kind, VehicleType):
             raise SimulatorError(f"a vehicle was wanted for traffic, but a {kind.name} came")
-        wish = 0.85 + 0.2 * float(stream(self._seed, "traffic", "wish", actor_id).random())
+        wish = 0.85 + 0.2 * float(stream(self._seed, "traffic", "wish", actor_id - self._before_first).random())
         self.cars[actor_id] = TrafficCar(actor_id, kind, kind.length_m / 2.0, wish, lane, at_m)
 
     def remove(self, actor_id: int) -> None:
@@ -230,13 +231,17 @@ class Drivers:
         if len(ways) == 1:
             return ways[0]
         car.draws += 1
-        return ways[int(stream(self._seed, "traffic", "turn", car.id, car.draws).integers(len(ways)))]
+        return ways[self._draw("turn", car, len(ways))]
 
     def _draw_goal(self, car: TrafficCar) -> None:
         car.draws += 1
         goals = [lane.number for lane in self.net.lanes if not lane.is_junction and lane.number in self._endless]
         goals = [number for number in goals if number != car.lane] or goals
-        car.goal = goals[int(stream(self._seed, "traffic", "goal", car.id, car.draws).integers(len(goals)))]
+        car.goal = goals[self._draw("goal", car, len(goals))]
+
+    def _draw(self, purpose: str, car: TrafficCar, count: int) -> int:
+        chance = stream(self._seed, "traffic", purpose, car.id - self._before_first, car.draws)
+        return int(chance.integers(count))
 
     def _costs_to(self, goal: int) -> tuple[float, ...]:
         if goal not in self._costs:

@@ -94,10 +94,11 @@ class _CrossingTurn:
 class Pedestrians:
     """All walkers of the traffic."""
 
-    def __init__(self, net: WalkNet, crossings: int, seed: int, step_s: float) -> None:
+    def __init__(self, net: WalkNet, crossings: int, seed: int, step_s: float, first_id: int = 1) -> None:
         self.net = net
         self.people: dict[int, Person] = {}
         self._seed = seed
+        self._before_first = first_id - 1  # chance is named by ids that begin with 1
         self._step_s = step_s
         self._turns = [_CrossingTurn() for _ in range(crossings)]
         self._posts_at = np.array([(x_m, y_m) for x_m, y_m, _ in net.posts]).reshape(-1, 2)
@@ -115,7 +116,7 @@ class Pedestrians:
         kind = actor_type(type_name)
         if not isinstance(kind, WalkerType):
             raise SimulatorError(f"a walker was wanted for traffic, but a {type_name} came")
-        speed_mps = 1.0 + 0.6 * float(stream(self._seed, "traffic", "pace", actor_id).random())
+        speed_mps = 1.0 + 0.6 * float(stream(self._seed, "traffic", "pace", actor_id - self._before_first).random())
         self.people[actor_id] = Person(actor_id, type_name, kind.radius_m, speed_mps, way)
 
     def remove(self, actor_id: int) -> None:
@@ -263,7 +264,8 @@ class Pedestrians:
     def _draw_goal(self, person: Person) -> None:
         person.draws += 1
         person.waits_at, person.waited = -1, 0
-        goal = self._goals[int(stream(self._seed, "traffic", "walk", person.id, person.draws).integers(len(self._goals)))]
+        chance = stream(self._seed, "traffic", "walk", person.id - self._before_first, person.draws)
+        goal = self._goals[int(chance.integers(len(self._goals)))]
         person.route = self.net.route(person.way, goal)[1:]
 
     def _around_others(

@@ -172,14 +172,17 @@ def _walkers(name: str, net: WalkNet, count: int, seed: int, taken: tuple[tuple[
 
 
 class Traffic:
-    """The traffic of one world: drivers and pedestrians, and how they take turns."""
+    """The traffic of one world: drivers and pedestrians, and how they take turns.
 
-    def __init__(self, road_map: RoadMap, settings: TrafficSettings, step_s: float) -> None:
+    The ids of actors, counted from ``first_id``, name the chance of each: the ids themselves go on over a load of the map.
+    """
+
+    def __init__(self, road_map: RoadMap, settings: TrafficSettings, step_s: float, first_id: int = 1) -> None:
         self.settings, seed = settings, settings.seed
         self.net = road_net(road_map)
-        self.drivers = Drivers(self.net, seed, step_s, destinations=settings.destinations)
+        self.drivers = Drivers(self.net, seed, step_s, destinations=settings.destinations, first_id=first_id)
         walks = walk_net(road_map, self.net) if settings.walkers else WalkNet(())
-        self.pedestrians = Pedestrians(walks, len(self.net.crossings), seed, step_s)
+        self.pedestrians = Pedestrians(walks, len(self.net.crossings), seed, step_s, first_id)
         # Its own, not the world's: how long a server stood idle before must not matter.
         self._tick = 0
 
