@@ -103,7 +103,12 @@ class ActorAppearance:
     @property
     def colour(self) -> Colour:
         """The paint, or one that follows from the id."""
-        return self.paint if self.paint is not None else _PAINTS[self.id * 7 % len(_PAINTS)]
+        return self.paint if self.paint is not None else usual_paint(self.id)
+
+
+def usual_paint(number: int) -> Colour:
+    """The colour of an actor for which nobody has chosen one: others for its neighbours."""
+    return _PAINTS[number * 7 % len(_PAINTS)]
 
 
 def paint_of(text: str) -> Colour:

@@ -263,6 +263,11 @@ class ActorRegistry:
     def __contains__(self, actor_id: int) -> bool:
         return actor_id in self._entries
 
+    @property
+    def newest(self) -> ActorEntry:
+        """The actor that came last; the map's own come before all others."""
+        return next(reversed(self._entries.values()))
+
     def find(self, actor_id: int) -> ActorEntry | None:
         """The actor of this id, if there is one."""
         return self._entries.get(actor_id)

@@ -71,7 +71,8 @@ def apply(episode: Episode, command: Command) -> bytes:
         case StreamUnheard():
             connections.subscriptions.discard(command.stream_id, command.home)
         case CallerGone():
-            connections.disconnect(command.caller)
+            for name in connections.disconnect(command.caller):
+                episode.lamps.forget(name)
         case NodeLeft():
             connections.subscriptions.leave(command.home)
         case MapReceived():

@@ -21,7 +21,7 @@ from samepath.simulator.carla.recorder import ReplayOptions
 from samepath.simulator.carla.records import Actor, BoundingBox, Description, Settings, StreetLight, WeatherParameters
 from samepath.simulator.carla.streams import FrameTime
 from samepath.simulator.physics.engine import PhysicsSettings
-from samepath.simulator.sensors.labels import ActorAppearance, Odometer, paint_of
+from samepath.simulator.sensors.labels import ActorAppearance, Colour, Odometer, paint_of, usual_paint
 from samepath.simulator.sensors.renderer import Lamp
 from samepath.simulator.sensors.weather import SceneWeather, tyre_grip
 from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntry, VehicleEntry, WalkerEntry
@@ -112,6 +112,10 @@ class StreetLights:
         """Does some client not know the latest?"""
         return not all(self.told.values())
 
+    def forget(self, client: str) -> None:
+        """Drop a client that is gone: it would count as untold for ever, in the states of all others."""
+        self.told.pop(client, None)
+
 
 class ConnectionState:
     """What the episode knows of who is connected; it is gone when they are, and no snapshot brings it back to life.
@@ -128,6 +132,7 @@ class ConnectionState:
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
         self.paced_by: int | None = None  # who has set the pace, by identity
+        self._names: dict[str, set[int]] = {}  # of clients as they call themselves: their callers, by identity
 
     def connect(self, caller: Caller) -> None:
         """A client calls; at its first call it is new."""
@@ -149,20 +154,28 @@ class ConnectionState:
         """A client asks where states come from; has it loaded a map since it last did?"""
         return self._loading.pop(id(caller), None) is not None
 
-    def disconnect(self, caller: Caller) -> None:
-        """A client has gone, and its traffic managers with it."""
+    def name(self, caller: Caller, name: str) -> None:
+        """A client gives its name; several may give the same one."""
+        self._names.setdefault(name, set()).add(id(caller))
+
+    def disconnect(self, caller: Caller) -> tuple[str, ...]:
+        """A client has gone, and its traffic managers with it; returns the names that no other client has."""
         self.callers.pop(id(caller), None)
         self._loading.pop(id(caller), None)
         if self.paced_by == id(caller):  # or the world would stand for ever
             self.pace, self.paced_by = 1.0, None
         for port in [port for port, (_, owner) in self.traffic_managers.items() if owner is caller]:
             del self.traffic_managers[port]
+        gone = tuple(name for name, callers in self._names.items() if callers == {id(caller)})
+        self._names = {name: callers - {id(caller)} for name, callers in self._names.items() if name not in gone}
+        return gone
 
     def clear(self) -> None:
         """All clients have gone, as they do when a server dies."""
         self.traffic_managers.clear()
         self.callers.clear()
         self._loading.clear()
+        self._names.clear()
         self.pace, self.paced_by, self.steps_asked = 1.0, None, 0
         self.subscriptions = Subscriptions()
 
@@ -216,6 +229,7 @@ class Episode:
         self.delta_s = 0.0
         self.map_changed = True
         self.first_actor_id = self.next_actor_id
+        self.first_tick = 0  # of the world, from which rain is counted
         self.actors = ActorRegistry()
         self.connections.subscriptions = Subscriptions()
         self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
@@ -291,6 +305,19 @@ class Episode:
         if sender.rank:
             self.ranks[actor_id] = sender.rank
         return True
+
+    def count_anew(self) -> None:
+        """Count from here on as in a new episode: there is nobody but the map's own actors, who come first.
+
+        Chance, paint and rain depend on how actors and ticks are counted. They must be the same for a client, whether or not
+        another one was there before.
+        """
+        self.first_actor_id = self.next_actor_id - len(self.actors)
+        self.first_tick = self.world.tick_count
+
+    def ordinal(self, actor_id: int) -> int:
+        """Which actor of the episode it is; it names the chance of a sensor."""
+        return actor_id - self.first_actor_id
 
     def new_actor_id(self) -> int:
         """The next id; ids are never used twice while the server lives."""
@@ -399,7 +426,7 @@ class ViewBuilder:
             episode=episode.id,
             frame=episode.frame,
             # Not the frame: how long a server stood idle leaves no trace.
-            tick=episode.world.tick_count,
+            tick=episode.world.tick_count - episode.first_tick,
             looks=tuple(self._look(entry) for entry in bodies),
             velocities=tuple(episode.world.state(entry.id).velocity_mps for entry in bodies),
             weather=scene_weather(episode.weather),
@@ -421,7 +448,14 @@ class ViewBuilder:
         body = entry.blueprint.body if entry.blueprint is not None else entry.type_id
         lamps = Lamp(entry.lights & _LAMPS) if isinstance(entry, VehicleEntry) else Lamp(0)
         walked_m = self._odometer.walked_m(state) if isinstance(entry, WalkerEntry) else None
-        return ActorAppearance(entry.id, body, state.pose, _paint(entry), lamps, walked_m)
+        return ActorAppearance(entry.id, body, state.pose, self._paint(entry), lamps, walked_m)
+
+    def _paint(self, entry: ActorEntry) -> Colour:
+        """The colour a client has chosen; where it is none, one that follows from which actor of the episode it is."""
+        try:
+            return paint_of(entry.record.description.get("color", ""))
+        except InputError:
+            return usual_paint(self._episode.ordinal(entry.id) + 1)  # ids begin with 1
 
     def state(self) -> list[Any]:
         """Everything the future depends on, as plain data."""
@@ -435,11 +469,3 @@ class ViewBuilder:
         walked, seen = data
         self._odometer = Odometer.restore(walked)
         self._seen = None if seen is None else (seen[0], tuple((number, Pose(*pose)) for number, pose in seen[1]))
-
-
-def _paint(entry: ActorEntry) -> tuple[float, float, float] | None:
-    """The colour a client has chosen; one that is none is left to the id."""
-    try:
-        return paint_of(entry.record.description.get("color", ""))
-    except InputError:
-        return None

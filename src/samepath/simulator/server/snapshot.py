@@ -57,6 +57,7 @@ _FIELDS: Final[dict[str, Any]] = {
     "delta_s": float,
     "map_changed": bool,
     "first_actor_id": int,
+    "first_tick": int,
     "ranks": dict[int, int],
     "lights_set": bool,
     "traffic_due": bool,
@@ -268,7 +269,7 @@ def _entry(episode: Episode, kept: _KeptEntry) -> ActorEntry:
     entry = _KINDS[kept.kind](blueprint=blueprint, **dict(zip(names, decoder.decode(kept.fields), strict=True)))
     if isinstance(entry, SensorEntry) and kept.sensor is not None:
         # Counted from the first actor of the episode, as when it was spawned: a sensor's noise belongs to that number.
-        ordinal, felt = entry.id - episode.first_actor_id, episode.context.weather_felt
+        ordinal, felt = episode.ordinal(entry.id), episode.context.weather_felt
         entry.model = build_sensor(entry.record.description, ordinal, weather_felt=felt)
         entry.model.restore(kept.sensor)
         # The port of the streams may be another than that of the server that died.

@@ -58,7 +58,7 @@ from samepath.simulator.world.world import FrictionVolume, SpawnRefusedError
 def traffic_of(episode: Episode) -> Traffic | None:
     """Who decides for the traffic of an episode; nobody where none is wanted."""
     wanted = episode.context.traffic
-    return None if wanted is None else Traffic(episode.map.road_map, wanted, DEFAULT_STEP_S)
+    return None if wanted is None else Traffic(episode.map.road_map, wanted, DEFAULT_STEP_S, episode.first_actor_id)
 
 
 def beginners(episode: Episode) -> tuple[Newcomer, ...]:
@@ -491,6 +491,8 @@ def spawn(
     if len(episode.actors) >= episode.context.limits.actors:
         raise CallError(f"there are {len(episode.actors)} actors already: samepath serve takes no more")
     blueprint = _blueprint(description)
+    if episode.actors.newest.blueprint is None:
+        episode.count_anew()
     parent = None
     if parent_id:
         parent = episode.actors.find(parent_id)
@@ -536,7 +538,7 @@ def _entry(
     if blueprint.body:
         return _with_body(episode, blueprint, (description, box, tags, parent_id), pose, overlapping=overlapping)
     if blueprint.id.startswith("sensor."):
-        ordinal = episode.next_actor_id - episode.first_actor_id
+        ordinal = episode.ordinal(episode.next_actor_id)
         model = build_sensor(description, ordinal, weather_felt=episode.context.weather_felt)
         _check_image(description, episode.context.limits.image_pixels)
         check_rays(description.id, given(description), episode.settings.fixed_delta_seconds or DEFAULT_STEP_S)

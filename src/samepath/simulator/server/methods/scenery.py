@@ -12,6 +12,7 @@ from samepath.simulator.server.actors import ActorEntry, SignEntry
 from samepath.simulator.server.debug import DebugShape, debug_shape
 from samepath.simulator.server.episode import Episode
 from samepath.simulator.server.methods.table import Table
+from samepath.simulator.server.rpc import Sender
 from samepath.simulator.world.signals import TrafficLightState
 
 TABLE: Final = Table()
@@ -115,12 +116,13 @@ def _label(episode: Episode, what: int | str) -> int:
     return tags[0] if tags else blueprints.NONE
 
 
-@TABLE.value(text)
-def query_lights_state(episode: Episode, client: str) -> list[r.StreetLight]:
+@TABLE.value(text, sender=True)
+def query_lights_state(episode: Episode, sender: Sender, client: str) -> list[r.StreetLight]:
     """The street lights; who asks has been told."""
     told = episode.lamps.told
     if client in told or len(told) < _CLIENTS_MAX:
         told[client] = True
+        episode.connections.name(sender.caller, client)
     return list(episode.lamps.states.values())
 
 
@@ -180,7 +182,7 @@ def _light(episode: Episode, actor_id: int) -> int:
 
 
 def _set(episode: Episode, actor_id: int) -> int:
-    """A light that a client changes."""
+    """A light that a client changes. Its times are no such change: they stay where lights begin anew."""
     episode.lights_set = True
     return _light(episode, actor_id)
 
@@ -196,19 +198,19 @@ def set_traffic_light_state(episode: Episode, actor_id: int, state: int) -> None
 @TABLE.void(u32, number)
 def set_traffic_light_green_time(episode: Episode, actor_id: int, time_s: float) -> None:
     """How long it stays green."""
-    episode.signals.set_times(_set(episode, actor_id), green_s=time_s)
+    episode.signals.set_times(_light(episode, actor_id), green_s=time_s)
 
 
 @TABLE.void(u32, number)
 def set_traffic_light_yellow_time(episode: Episode, actor_id: int, time_s: float) -> None:
     """How long it stays yellow."""
-    episode.signals.set_times(_set(episode, actor_id), yellow_s=time_s)
+    episode.signals.set_times(_light(episode, actor_id), yellow_s=time_s)
 
 
 @TABLE.void(u32, number)
 def set_traffic_light_red_time(episode: Episode, actor_id: int, time_s: float) -> None:
     """How long the junction stays clear after it."""
-    episode.signals.set_times(_set(episode, actor_id), red_s=time_s)
+    episode.signals.set_times(_light(episode, actor_id), red_s=time_s)
 
 
 @TABLE.void(u32, flag)
