@@ -45,9 +45,12 @@ NOON = WeatherParameters()
 RAIN_AT_DUSK = WeatherParameters(90.0, 80.0, 70.0, 60.0, 30.0, -2.0, 10.0, 20.0, 0.5, 70.0)
 WEATHERS = MappingProxyType({"noon": NOON, "rain at dusk": RAIN_AT_DUSK})
 STATE = "state"
+EVENTS = "sensor.camera.dvs"
+EVENT_TICKS = MappingProxyType({EVENTS: 1, f"{EVENTS} of the other": 2})  # from picture to picture
 SYNCHRONOUS = Settings(synchronous_mode=True, fixed_delta_seconds=0.05)
 SILENT = "sensor.other.lane_invasion"  # the client works it out by itself
 _HEAD = struct.Struct("<QQd6f")
+_EVENTS_AT = _HEAD.size + 12
 _EPISODE = struct.Struct("<QdfiiiI")
 _CAM_BYTES, _CUSTOM_BYTES = 8 + v2x.CAM_BYTES, 8 + v2x.CUSTOM_BYTES  # with the power
 _STATION, _GENERATED = slice(24, 32), slice(32, 40)
@@ -241,8 +244,6 @@ class Session:
         self.first_actor, self.first_stream = host.next_actor_id, host.next_stream_id
         self.streams: dict[int, str] = {}
         self.vehicles: set[int] = set()
-        # The first picture of an event camera is that of the first tick; its events count whole nanoseconds from there.
-        self.first_picture_ns = nanoseconds(self.time_s + as_sent(script.step_s))
 
     def actor(self, number):
         """An actor's id as it is on a server that has just started."""
@@ -316,12 +317,21 @@ class Session:
         found: dict[str, list[bytes]] = {}
         for number, payload in self.host.context.outbox.sent[self._began :]:
             kind = STATE if number == WORLD_STREAM else self._kind(number)
+            if kind.startswith(EVENTS):
+                payload = self._events(payload, EVENT_TICKS[kind])  # noqa: PLW2901
             found.setdefault(kind, []).append(self._relative(payload))
         return found
 
     def _kind(self, number):
         gbuffer = number >> GBUFFERS_BIT
         return self.streams[number & ((1 << GBUFFERS_BIT) - 1)] + (f" G-buffer {gbuffer - 1}" if gbuffer else "")
+
+    def _events(self, payload, tick_count):
+        """Events with times since the picture before, which is so many ticks older than theirs."""
+        before_s = _HEAD.unpack_from(payload)[2] - tick_count * as_sent(self.script.step_s)
+        events = np.frombuffer(payload, EVENT, offset=_EVENTS_AT).copy()
+        events["t"] -= nanoseconds(before_s)
+        return payload[:_EVENTS_AT] + events.tobytes()
 
     def _relative(self, payload):
         kind, frame, time_s, *transform = _HEAD.unpack_from(payload)
@@ -337,13 +347,6 @@ class Session:
         if kind in (SENSOR_TYPES["sensor.other.collision"], SENSOR_TYPES["sensor.other.obstacle"]):
             this, other, value = msgpack.unpackb(payload)
             return msgpack.packb([self._record(this), self._record(other), value])
-        return self._seen(kind, payload)
-
-    def _seen(self, kind, payload):
-        if kind == SENSOR_TYPES["sensor.camera.dvs"]:
-            events = np.frombuffer(payload, EVENT, offset=12).copy()
-            events["t"] -= self.first_picture_ns
-            return payload[:12] + events.tobytes()
         if kind == SENSOR_TYPES["sensor.camera.instance_segmentation"]:
             return payload[:12] + self._instances(payload[12:])
         if kind == SENSOR_TYPES["sensor.lidar.ray_cast_semantic"]:

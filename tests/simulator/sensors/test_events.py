@@ -1,12 +1,17 @@
 """The event camera: brightness that grows fires, and says when."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from samepath.core.errors import InputError
 from samepath.core.states import Pose
 from samepath.simulator.carla.blueprints import find
-from samepath.simulator.sensors.events import EVENT, KIND, EventCamera
+from samepath.simulator.sensors.events import EVENT, KIND, EventCamera, nanoseconds, whole_nanoseconds
 from samepath.simulator.sensors.renderer import Camera, CameraFrame
 
 
@@ -17,6 +22,16 @@ def picture(level, width=4, height=3):
 
 def camera(**changes):
     return EventCamera.from_attributes({"image_size_x": 4, "image_size_y": 3, **changes})
+
+
+@given(st.floats(0.0, 1e7), st.floats(1e-4, 10.0))
+def test_what_a_step_lasts_never_leads_beyond_the_rounded_time_of_its_end(start_s, step_s):
+    """Times of an episode are sums of 32-bit steps, exact in 64 bits: start and step are rounded to them here."""
+    start_s, step_s = round(start_s * 2**20) / 2**20, round(step_s * 2**25) / 2**25
+    end_s = start_s + step_s
+    lasts_ns = whole_nanoseconds(end_s - start_s)
+    assert 0 <= nanoseconds(end_s) - nanoseconds(start_s) - lasts_ns <= 1
+    assert nanoseconds(end_s) == math.floor(Fraction(end_s) * 10**9 + Fraction(1, 2))
 
 
 def test_events_are_thirteen_bytes():

@@ -108,6 +108,9 @@ def as_sent(step_s: float) -> float:
     CARLA's clocks (``UCarlaEpisode::TickTimers``, the recorder, the replayer) are 64-bit sums of such steps. Ours must be too:
     by rounding alone two steps of 0.05 s exactly are now more, now less than 0.1 s, so that how often a script acts which waits
     for 0.1 s to pass would depend on how long the server has been running.
+
+    Such sums are exact, and so is the difference of any two of them: for a year at steps of 0.05 s, and for 18 hours even if
+    some steps are as short as a tick may be, 0.1 ms. What must not depend on the server's age counts such differences.
     """
     return float(np.float32(step_s))
 

@@ -4,7 +4,6 @@ A pixel fires each time the logarithm of its brightness has moved by a threshold
 straight line between two pictures.
 """
 
-import math
 import struct
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -48,6 +47,7 @@ ATTRIBUTES: Final[AttributeTable] = MappingProxyType({**FILM, **_OWN})
 _STEPS: Final = 4
 _WEIGHTS: Final = (1140, 5870, 2989)
 _LEAST_THRESHOLD: Final = 0.01
+_NS: Final = 1_000_000_000
 _NEVER_NS: Final = -(1 << 62)
 _NO_PIXELS: Final = (0, 0)
 EVENTS_MOST: Final = 1 << 24
@@ -55,8 +55,15 @@ EVENTS_MOST: Final = 1 << 24
 
 
 def nanoseconds(time_s: float) -> int:
-    """Simulated time as events carry it."""
-    return math.floor(time_s * 1e9 + 0.5)
+    """Simulated time as events carry it, rounded from its exact value."""
+    above, below = time_s.as_integer_ratio()
+    return (2 * _NS * above + below) // (2 * below)
+
+
+def whole_nanoseconds(duration_s: float) -> int:
+    """How many whole nanoseconds a time lasts, exactly: never more than lie between the rounded times of its two ends."""
+    above, below = duration_s.as_integer_ratio()
+    return _NS * above // below
 
 
 @dataclass(eq=False)
@@ -150,6 +157,11 @@ class EventCamera:
             return max(mean, _LEAST_THRESHOLD)
         noise = normals(stream(0, "dvs", side, self.number, draw), self.height * self.width).reshape(self.height, self.width)
         return np.maximum(mean + sigma * noise, _LEAST_THRESHOLD)
+
+    @property
+    def time_ns(self) -> int:
+        """When its last picture was taken, on its own clock."""
+        return self._before_ns
 
     @property
     def payload_bytes(self) -> int:

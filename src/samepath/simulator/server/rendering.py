@@ -31,7 +31,7 @@ from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.sensors.cameras import CAMERA_KINDS as CAMERAS
 from samepath.simulator.sensors.cameras import CameraSensor
 from samepath.simulator.sensors.events import KIND as EVENTS
-from samepath.simulator.sensors.events import EventCamera, nanoseconds
+from samepath.simulator.sensors.events import EventCamera, nanoseconds, whole_nanoseconds
 from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.renderer import Lamp
 from samepath.simulator.sensors.sensor import NoiseKey, interval_s, require_sensors
@@ -142,7 +142,7 @@ def _poses(data: bytes) -> list[Pose]:
 _AT_REST: Final = Vector()
 _TIME: Final = struct.Struct("<d")
 EVENT_CLOCK_BYTES: Final = _TIME.size
-"""How much an event camera remembers beside its picture: when its clock began."""
+"""How much an event camera remembers beside its picture: when in the episode that was taken."""
 _ATTRIBUTES_KEPT: Final = 1024
 
 
@@ -517,20 +517,21 @@ class LocalRenderer:
     def _events(self, request: RenderRequest, frame: CameraFrame) -> RenderResult:
         """What changed since the image before, which the request remembers; where nothing did, CARLA's is silent too.
 
-        The camera counts whole nanoseconds from its first image. Time stamps since the start of the episode are not as good:
-        how they are rounded depends on how long the server has run, and events would come in another order. The difference
-        of two times of an episode is exact (see ``carla.streams.as_sent``), so nothing of that is left in it.
+        Moments are whole nanoseconds since the image before, and its time in the episode is added at the very end. Times in
+        the episode would not do: how they are rounded depends on how long the server has run, and events would come in
+        another order. The difference of two of them is exact (``carla.streams.as_sent``). That is also what the camera's own
+        clock counts, by which its pixels rest.
         """
         camera = self._event_camera(request)
         camera.number = request.ordinal
-        clock = request.memory[: _TIME.size] or _TIME.pack(request.time_s)
-        (start_s,) = _TIME.unpack(clock)
+        (before_s,) = _TIME.unpack(request.memory[: _TIME.size] or _TIME.pack(request.time_s))
         camera.recall(request.memory[_TIME.size :])
+        before_ns = camera.time_ns
         try:
-            events = camera.events(frame, nanoseconds(request.time_s - start_s), request.count)
-            events["t"] += nanoseconds(start_s)
+            events = camera.events(frame, before_ns + whole_nanoseconds(request.time_s - before_s), request.count)
+            events["t"] += nanoseconds(before_s) - before_ns
             payload = camera.payload(events) if len(events) else b""
-            return RenderResult(request.sensor, payload, memory=clock + camera.memory())
+            return RenderResult(request.sensor, payload, memory=_TIME.pack(request.time_s) + camera.memory())
         finally:
             camera.forget()  # it is in the result, and the camera serves all sensors with these attributes
 
