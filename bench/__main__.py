@@ -11,8 +11,20 @@ from importlib import import_module
 from bench.tools import code_measured
 
 BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load", "cameras", "lidar", "isolation", "kills")
-BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
-BENCHMARKS += ("growing", "far", "report")
+BENCHMARKS += (
+    "server",
+    "calls",
+    "fuzz",
+    "sensors",
+    "age",
+    "opengl",
+    "deadlock",
+    "link",
+    "cluster",
+    "faults",
+    "engine_overhead",
+)
+BENCHMARKS += ("growing", "far", "report", "age")
 BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view", "view_live")
 BENCHMARKS += ("vru",)
 # Take an hour or more, or a package index: only when they are named.

@@ -44,9 +44,9 @@ from tests.support.serving import call, described, episode, ticks
 NOON = WeatherParameters()
 RAIN_AT_DUSK = WeatherParameters(90.0, 80.0, 70.0, 60.0, 30.0, -2.0, 10.0, 20.0, 0.5, 70.0)
 WEATHERS = MappingProxyType({"noon": NOON, "rain at dusk": RAIN_AT_DUSK})
-STATE = "state"
+STATE, ANSWERS = "state", "answers"
 EVENTS = "sensor.camera.dvs"
-EVENT_TICKS = MappingProxyType({EVENTS: 1, f"{EVENTS} of the other": 2})  # from picture to picture
+OTHER_TICK_S = 0.1
 SYNCHRONOUS = Settings(synchronous_mode=True, fixed_delta_seconds=0.05)
 SILENT = "sensor.other.lane_invasion"  # the client works it out by itself
 _HEAD = struct.Struct("<QQd6f")
@@ -244,6 +244,8 @@ class Session:
         self.first_actor, self.first_stream = host.next_actor_id, host.next_stream_id
         self.streams: dict[int, str] = {}
         self.vehicles: set[int] = set()
+        self.other_every = max(1, round(OTHER_TICK_S / script.step_s))
+        self.answers: list[bytes] = []
 
     def actor(self, number):
         """An actor's id as it is on a server that has just started."""
@@ -310,15 +312,26 @@ class Session:
             if number == 12:
                 call(host, "apply_control_to_vehicle", own, (0.9, 0.2, 0.0, False, False, False, 0))
             ticks(host, 1)
+            self.answers.append(
+                repr(
+                    (
+                        call(host, "get_telemetry_data", own),
+                        call(host, "get_wheel_steer_angle", own, 0),
+                        call(host, "get_vehicle_bone_world_transforms", own),
+                        call(host, "get_actor_bone_world_transforms", walker),
+                        call(host, "cast_ray", (x, y, 1.0), (x, y + 40.0, 1.0)),
+                    )
+                ).encode()
+            )
 
     def messages(self):
         """Every message since the script came, by sensor, counted from where the script began."""
         self.vehicles = {entry.id for entry in self.host.actors.all(VehicleEntry)}
-        found: dict[str, list[bytes]] = {}
+        found: dict[str, list[bytes]] = {ANSWERS: self.answers}
         for number, payload in self.host.context.outbox.sent[self._began :]:
             kind = STATE if number == WORLD_STREAM else self._kind(number)
             if kind.startswith(EVENTS):
-                payload = self._events(payload, EVENT_TICKS[kind])  # noqa: PLW2901
+                payload = self._events(payload, 1 if kind == EVENTS else self.other_every)  # noqa: PLW2901
             found.setdefault(kind, []).append(self._relative(payload))
         return found
 
