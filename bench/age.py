@@ -25,7 +25,16 @@ from samepath.simulator.sensors.renderer import create_renderer
 from samepath.simulator.server.rendering import LocalRenderer
 from samepath.simulator.traffic.traffic import TrafficSettings
 from tests.support import ROOT, SUPPORT
-from tests.support.server_age import PASTS, WEATHERS, EmulatedRenderer, Past, Script, differences, fresh, session
+from tests.support.server_age import (
+    PASTS,
+    WEATHERS,
+    EmulatedRenderer,
+    Past,
+    Script,
+    differences,
+    fresh,
+    session,
+)
 from tests.support.serving import served
 
 SIZES = ((61, 37), (320, 240), (641, 361))
@@ -48,7 +57,7 @@ def main() -> bool:
     proof.compare("steps of a third of a second", replace(SMALL, step_s=1.0 / 3.0), PASTS)
     proof.compare("traffic", TRAFFIC, {name: PASTS[name] for name in TRAFFIC_PASTS})
     if shutil.which(COMPILER):
-        proof.compare("kernels of the card, emulated", SMALL, PASTS, EmulatedRenderer, by=LocalRenderer)
+        proof.compare("CUDA kernels, emulated", SMALL, PASTS, EmulatedRenderer, by=LocalRenderer)
     try:
         create_renderer("opengl").close()
     except SimulatorError as error:
@@ -57,7 +66,11 @@ def main() -> bool:
         proof.compare("opengl", SMALL, PASTS, partial(LocalRenderer, renderer="opengl"))
     if find_spec("carla"):
         _by_carlas_client(proof)
-    show("what a client is sent on servers with other pasts", ["script", "messages", "equal pasts", "aim"], proof.rows)
+    show(
+        "what a client is sent on servers with other pasts",
+        ["script", "messages", "equal pasts", "aim"],
+        proof.rows,
+    )
     for name, lines in proof.unlike.items():
         print(name, *lines, sep="\n  ")
     save("age", {"scripts": proof.rows, "unlike": proof.unlike, "pasts": list(PASTS)})
@@ -72,7 +85,12 @@ class _Proof:
         self.unlike: dict[str, list[str]] = {}
 
     def compare(
-        self, name: str, script: Script, pasts: Mapping[str, Past], make: Make = LocalRenderer, by: Make | None = None
+        self,
+        name: str,
+        script: Script,
+        pasts: Mapping[str, Past],
+        make: Make = LocalRenderer,
+        by: Make | None = None,
     ) -> None:
         """Compare sessions on servers with pasts with one on a fresh server, by the same renderer unless ``by`` another."""
         renderer, other = make(), (by or make)()
@@ -101,7 +119,10 @@ def _by_carlas_client(proof: _Proof) -> None:
 
 
 def _driven(age_s: float) -> dict[str, list[object]]:
-    with tempfile.TemporaryDirectory() as folder, served(map_name="town", data_folder=folder) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(map_name="town", data_folder=folder) as server,
+    ):
         SYSTEM_CLOCK.sleep_s(age_s)
         arguments = [str(server.port), *map(str, SERVED_SIZE), str(SERVED_TICKS)]
         done = subprocess.run(

@@ -58,7 +58,7 @@ _STATION, _GENERATED = slice(24, 32), slice(32, 40)
 
 @dataclass(frozen=True)
 class Script:
-    """What a script does: the size of its pictures, the weather, how many ticks it makes, and of what length."""
+    """A script: image size, weather, number and length of ticks, map and traffic."""
 
     width: int = 61
     height: int = 37
@@ -139,7 +139,7 @@ def with_a_session(host):
 
 
 def reloaded(before: Past):
-    """The script begins with ``reload_world``, as scripts do that do not know who was there before."""
+    """A client loads the map again before the script begins, as ``reload_world`` does."""
 
     def run(host):
         before(host)
@@ -164,7 +164,7 @@ PASTS = MappingProxyType(
 
 
 class EmulatedRenderer(LocalRenderer):
-    """Draws with the kernels of the CUDA renderer on a card that the processor emulates."""
+    """Draws with the kernels of the CUDA renderer on a GPU that the processor emulates."""
 
     def prepare(self, road_map):
         if self._tools is None or self._map is not road_map:
@@ -174,7 +174,7 @@ class EmulatedRenderer(LocalRenderer):
 
 
 def server(script: Script, renderer=None, folder=Path("never-made")):
-    """A server that has just started, in real time and with nobody connected."""
+    """A server that has just started, in real time, without clients."""
     host = episode(script.map_name, folder=folder, draw_debug=True)
     renderer = renderer or LocalRenderer()
     host.context = replace(host.context, traffic=script.traffic, renderer=renderer)
@@ -191,9 +191,9 @@ def attributes(kind, script: Script):
             "sigma_negative_threshold": 0.05,
             "refractory_period_ns": 1_000_000,
         }
-        return {**own, "positive_threshold": 0.1, "negative_threshold": 0.1, **_picture(script)}
+        return {**own, "positive_threshold": 0.1, "negative_threshold": 0.1, **_image(script)}
     if kind.startswith("sensor.camera."):
-        return _picture(script)
+        return _image(script)
     scan = {"channels": 7, "range": 60.0, "points_per_second": 40_000, "rotation_frequency": 13.0}
     return {
         "sensor.lidar.ray_cast": {
@@ -222,7 +222,7 @@ def attributes(kind, script: Script):
     }.get(kind, {})
 
 
-def _picture(script: Script):
+def _image(script: Script):
     return {"image_size_x": script.width, "image_size_y": script.height, "fov": 80}
 
 
@@ -283,7 +283,7 @@ class Session:
             0,
             (x, y - 6.0, 4.0),
             " in the street",
-            **_picture(script),
+            **_image(script),
             sensor_tick=0.1,
         )
         for gbuffer in (0, 2):
@@ -293,7 +293,7 @@ class Session:
             other,
             (0.0, 0.0, 2.0),
             " of the other",
-            **_picture(script),
+            **_image(script),
             sensor_tick=0.1,
         )
         self.listen("sensor.other.v2x", other, (0.0, 0.0, 2.0), " of the other")
@@ -340,7 +340,7 @@ class Session:
         return self.streams[number & ((1 << GBUFFERS_BIT) - 1)] + (f" G-buffer {gbuffer - 1}" if gbuffer else "")
 
     def _events(self, payload, tick_count):
-        """Events with times since the picture before, which is so many ticks older than theirs."""
+        """Events with times since the image before, which is ``tick_count`` ticks older."""
         before_s = _HEAD.unpack_from(payload)[2] - tick_count * as_sent(self.script.step_s)
         events = np.frombuffer(payload, EVENT, offset=_EVENTS_AT).copy()
         events["t"] -= nanoseconds(before_s)

@@ -11,7 +11,7 @@ import sys
 
 import carla
 import numpy as np
-from wheel_scripts import car, connect  # beside this file: it is run as a script
+from wheel_scripts import car, connect  # in the same folder: it is run as a script
 
 EVENT = np.dtype([("x", "<u2"), ("y", "<u2"), ("t", "<i8"), ("pol", "u1")])
 CAMERAS = ("dvs", "rgb", "depth", "semantic_segmentation", "normals", "optical_flow")
@@ -24,12 +24,12 @@ NOISY = {
 
 
 def content(kind, data, before_ns):
-    """What a sensor sent, as bytes; the times of events count from the picture before."""
+    """Return a measurement as bytes; the times of events count from the image before."""
     if kind == "sensor.other.gnss":
         return repr((data.latitude, data.longitude, data.altitude)).encode()
     if kind == "sensor.other.imu":
-        felt = data.accelerometer, data.gyroscope
-        return repr([*((vector.x, vector.y, vector.z) for vector in felt), data.compass]).encode()
+        readings = data.accelerometer, data.gyroscope
+        return repr([*((vector.x, vector.y, vector.z) for vector in readings), data.compass]).encode()
     raw = bytes(data.raw_data)
     if kind == "sensor.camera.dvs":
         events = np.frombuffer(raw, EVENT).copy()
@@ -41,12 +41,16 @@ def content(kind, data, before_ns):
 def drive(port, width, height, count):
     _, world = connect(port)
     weather = carla.WeatherParameters(
-        cloudiness=90.0, precipitation=80.0, precipitation_deposits=70.0, wetness=70.0, sun_altitude_angle=-2.0
+        cloudiness=90.0,
+        precipitation=80.0,
+        precipitation_deposits=70.0,
+        wetness=70.0,
+        sun_altitude_angle=-2.0,
     )
     world.set_weather(weather)
     vehicle = car(world)
-    picture = {"image_size_x": str(width), "image_size_y": str(height)}
-    kinds = {**{f"sensor.camera.{name}": picture for name in CAMERAS}, **NOISY}
+    image = {"image_size_x": str(width), "image_size_y": str(height)}
+    kinds = {**{f"sensor.camera.{name}": image for name in CAMERAS}, **NOISY}
     heard, sensors = {}, []
     where = carla.Transform(carla.Location(x=0.8, z=1.7))
     for kind, attributes in kinds.items():

@@ -1,4 +1,4 @@
-"""What a client is sent does not depend on how long the server ran before, nor on who was there.
+"""Messages to a client depend neither on the age of the server nor on earlier clients.
 
 The pasts of a server, the script and what is absolute by declaration are in ``tests/support/server_age.py``;
 ``python -m bench age`` does the same at more sizes and over more ticks.
@@ -45,7 +45,13 @@ from tests.support.serving import Somebody, call, described, ticks
 RAIN = Script(width=61, height=37, tick_count=10)
 CLEAR = Script(width=64, height=48, tick_count=10, weather=NOON)
 SMALL = Script(width=17, height=11, tick_count=5)
-SHORT_PASTS = ("2 s in real time", "17.35 s in real time", "17.35 s in lockstep", "a session", "a session and a reload")
+SHORT_PASTS = (
+    "2 s in real time",
+    "17.35 s in real time",
+    "17.35 s in lockstep",
+    "a session",
+    "a session and a reload",
+)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +120,7 @@ def events_of(host, stream_id):
         yield struct.unpack_from("<d", payload, 16)[0], np.frombuffer(payload, EVENT, offset=60)
 
 
-def test_events_lie_between_two_pictures_on_the_clock_of_the_episode(renderer):
+def test_events_lie_between_two_images_on_the_clock_of_the_episode(renderer):
     host = server(SMALL, renderer)
     in_real_time(17.35)(host)
     client = Session(host, SMALL)

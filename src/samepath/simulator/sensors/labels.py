@@ -107,7 +107,7 @@ class ActorAppearance:
 
 
 def usual_paint(number: int) -> Colour:
-    """The colour of an actor for which nobody has chosen one: others for its neighbours."""
+    """Return the default paint of an actor, by its number: neighbours have different colours."""
     return _PAINTS[number * 7 % len(_PAINTS)]
 
 

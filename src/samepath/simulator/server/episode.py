@@ -113,7 +113,7 @@ class StreetLights:
         return not all(self.told.values())
 
     def forget(self, client: str) -> None:
-        """Drop a client that is gone: it would count as untold for ever, in the states of all others."""
+        """Drop a client that has disconnected: else all later states would carry the flag of news."""
         self.told.pop(client, None)
 
 
@@ -155,7 +155,7 @@ class ConnectionState:
         return self._loading.pop(id(caller), None) is not None
 
     def name(self, caller: Caller, name: str) -> None:
-        """A client gives its name; several may give the same one."""
+        """Note the name that a client gives; several clients may give the same one."""
         self._names.setdefault(name, set()).add(id(caller))
 
     def disconnect(self, caller: Caller) -> tuple[str, ...]:
@@ -307,16 +307,16 @@ class Episode:
         return True
 
     def count_anew(self) -> None:
-        """Count from here on as in a new episode: there is nobody but the map's own actors, who come first.
+        """Number actors and ticks as in a new episode; only the map's own actors are left, which come first.
 
-        Chance, paint and rain depend on how actors and ticks are counted. They must be the same for a client, whether or not
-        another one was there before.
+        Chance, paint and rain depend on these numbers. A client must get the same ones whether or not an earlier client had
+        actors here.
         """
         self.first_actor_id = self.next_actor_id - len(self.actors)
         self.first_tick = self.world.tick_count
 
     def ordinal(self, actor_id: int) -> int:
-        """Which actor of the episode it is; it names the chance of a sensor."""
+        """Return the number of an actor in its episode, from 0; it names the chance of a sensor."""
         return actor_id - self.first_actor_id
 
     def new_actor_id(self) -> int:
@@ -451,7 +451,7 @@ class ViewBuilder:
         return ActorAppearance(entry.id, body, state.pose, self._paint(entry), lamps, walked_m)
 
     def _paint(self, entry: ActorEntry) -> Colour:
-        """The colour a client has chosen; where it is none, one that follows from which actor of the episode it is."""
+        """The colour a client has chosen; without one, the default of the actor's number in the episode."""
         try:
             return paint_of(entry.record.description.get("color", ""))
         except InputError:

@@ -142,7 +142,7 @@ def _poses(data: bytes) -> list[Pose]:
 _AT_REST: Final = Vector()
 _TIME: Final = struct.Struct("<d")
 EVENT_CLOCK_BYTES: Final = _TIME.size
-"""How much an event camera remembers beside its picture: when in the episode that was taken."""
+"""Bytes that an event camera remembers in addition to its image: the time of that image in the episode."""
 _ATTRIBUTES_KEPT: Final = 1024
 
 
@@ -517,10 +517,9 @@ class LocalRenderer:
     def _events(self, request: RenderRequest, frame: CameraFrame) -> RenderResult:
         """What changed since the image before, which the request remembers; where nothing did, CARLA's is silent too.
 
-        Moments are whole nanoseconds since the image before, and its time in the episode is added at the very end. Times in
-        the episode would not do: how they are rounded depends on how long the server has run, and events would come in
-        another order. The difference of two of them is exact (``carla.streams.as_sent``). That is also what the camera's own
-        clock counts, by which its pixels rest.
+        Moments are whole nanoseconds since the image before; the time of that image in the episode is added last. The rounding
+        of times in the episode depends on the age of the server, and so would the order of events. The difference of two
+        such times is exact (``carla.streams.as_sent``). The camera's own clock, by which its pixels rest, adds them up.
         """
         camera = self._event_camera(request)
         camera.number = request.ordinal

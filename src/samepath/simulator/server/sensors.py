@@ -6,8 +6,9 @@ payload, in this process or on a node of a cluster, see ``rendering.py``. All se
 listens, so that what one measures does not depend on who connected when. The event camera is the exception: it compares with
 the last image that was drawn for somebody, because an image that nobody wants is not drawn.
 
-Noise comes from streams named by the sensor's ``noise_seed``, its ordinal in the episode and the number of the measurement: no
-other sensor moves it, and a resumed episode goes on with the same numbers.
+Noise comes from streams named by the sensor's ``noise_seed``, its ordinal in the episode and how many ticks it has seen: no
+other sensor moves it, and a resumed episode goes on with the same numbers. Nothing that a sensor sends may depend on how long
+the server ran before: a message carries times, frames and ids, but no measurement is computed from them.
 
 The way of a camera frame through the server: ``ticking.tick`` calls :func:`sense`, which collects the requests that are due and
 has the renderer make them; a result is published behind the header that was packed with its request, as one message.
