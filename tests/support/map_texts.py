@@ -17,6 +17,12 @@ def one_road(plan=LINE, lanes=LANES, *, length="100", before="", after="", attri
     )
 
 
+def ends_at(kind, number):
+    """A road whose successor is a road or junction of this number."""
+    link = f'<link><successor elementType="{kind}" elementId="{number}" contactPoint="start"/></link>'
+    return one_road().replace("<link/><planView>", f"{link}<planView>")
+
+
 def bends():
     """Line, spiral, arc and spiral back to a line, uphill, with a lane that widens, an offset, and two sections."""
     plan = (

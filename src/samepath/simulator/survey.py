@@ -115,6 +115,8 @@ def _parts(road_map: RoadMap) -> int:
 
 
 def _missing(found: MapSurvey, road_map: RoadMap) -> Iterator[str]:
+    if road_map.warning:
+        yield road_map.warning
     if not found.spawn_points:
         yield "no spawn points: no driving lane outside a junction is 20 m long"
     if found.junctions and not found.lights:

@@ -6,7 +6,8 @@ import pytest
 
 from samepath.core.streams import stream
 from samepath.simulator.maps import available_maps, load_map, parse_map
-from tests.support.map_texts import LINE, bends, one_road
+from tests.support import osm_excerpts
+from tests.support.map_texts import LINE, bends, ends_at, one_road
 
 carla = pytest.importorskip("carla")
 
@@ -122,3 +123,84 @@ def test_every_kind_of_curve_lies_where_carla_puts_it(text, position_m, yaw_deg)
     for waypoint in theirs.generate_waypoints(1.0):
         mine = ours.waypoint_at(waypoint.road_id, waypoint.section_id, waypoint.lane_id, waypoint.s)
         assert_same_place(waypoint, mine, position_m=position_m, yaw_deg=yaw_deg)
+
+
+EXCERPTS = {
+    "crossing": osm_excerpts.crossing,
+    "roundabout": osm_excerpts.roundabout,
+    "nodes in one place": osm_excerpts.same_place,
+    **{f"town {seed}": lambda seed=seed: osm_excerpts.town(seed) for seed in (*range(6), 15)},
+}
+FLOAT32_PARTS = 2.0**-22  # of a coordinate: CARLA keeps places as 32-bit numbers
+
+
+@pytest.mark.parametrize("center", [True, False], ids=["about the middle", "in projected coordinates"])
+@pytest.mark.parametrize("excerpt", EXCERPTS)
+def test_an_excerpt_of_openstreetmap_is_read_as_carla_reads_it(excerpt, center):
+    settings = carla.Osm2OdrSettings()
+    settings.center_map = center
+    xodr = carla.Osm2Odr.convert(EXCERPTS[excerpt](), settings)
+    ours, theirs = parse_map(xodr, "osm"), carla.Map("osm", xodr)
+    assert ours.warning, "streets end at the edge"
+    # Of a lane from which none goes on CARLA adds a pair of its start and its end.
+    assert edges(ours.topology()) == [pair for pair in edges(theirs.get_topology()) if pair[0] != pair[1]]
+    mine = {(w.road_id, w.section_id, w.lane_id, round(w.s_m, 3)): w for w in ours.generate_waypoints(2.0)}
+    others = {(w.road_id, w.section_id, w.lane_id, round(w.s, 3)): w for w in theirs.generate_waypoints(2.0)}
+    assert sorted(mine) == sorted(others)
+    straight = {road.id for road in ours.document.roads if all(piece.curve.is_straight for piece in road.plan)}
+    for key, other in others.items():
+        waypoint = mine[key]
+        assert other.is_junction == waypoint.is_junction
+        assert other.lane_width == pytest.approx(waypoint.lane_width_m, abs=1e-3)
+        place = other.transform.location
+        off_m = math.dist((place.x, place.y, place.z), (waypoint.x_m, waypoint.y_m, waypoint.z_m))
+        rounding_m = FLOAT32_PARTS * max(abs(place.x), abs(place.y))
+        # Of a curve that is not as long as it says, CARLA and we read the stations between its ends differently.
+        if key[0] in straight or key[3] == 0.0:
+            assert off_m <= 0.01 + rounding_m
+
+
+POINT = '<geometry s="{0}" x="{0}" y="0" hdg="0" length="0"><line/></geometry>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [one_road(POINT.format(0) + LINE + POINT.format(100)), one_road(POINT.format(0), length="0.1")],
+    ids=["many", "only"],
+)
+def test_pieces_of_no_length_hold_nothing_of_a_road(text):
+    ours, theirs = parse_map(text, "x"), carla.Map("x", text)
+    waypoints = theirs.generate_waypoints(2.0)
+    assert len(waypoints) == len(ours.generate_waypoints(2.0))
+    for other in waypoints:
+        assert_same_place(other, ours.waypoint_at(other.road_id, other.section_id, other.lane_id, other.s), position_m=0.11)
+
+
+ENTERED = (
+    '<junction id="5" name=""><connection id="0" incomingRoad="99" connectingRoad="7" contactPoint="start">'
+    '<laneLink from="-1" to="-1"/></connection></junction>'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (ends_at("road", 8), "road 7 links to road 8"),
+        (ends_at("junction", 8), "road 7 links to junction 8"),
+        (one_road().replace('junction="-1"', 'junction="5"'), "road 7 is in junction 5"),
+        (one_road(top=ENTERED), "junction 5 is entered from road 99"),
+    ],
+    ids=["road", "junction", "road of a junction", "incoming road"],
+)
+def test_a_dead_link_is_the_end_of_a_road_as_in_carla(text, warning):
+    ours, theirs = parse_map(text, "x"), carla.Map("x", text)
+    assert ours.document.dead_links == (warning,)
+    assert warning in ours.warning
+    assert ours.topology() == ()
+    assert [pair for pair in edges(theirs.get_topology()) if pair[0] != pair[1]] == []
+    for start in theirs.generate_waypoints(7.0):
+        mine = ours.waypoint_at(start.road_id, start.section_id, start.lane_id, start.s)
+        assert start.is_junction == mine.is_junction
+        assert len(start.next(9.37)) == len(ours.next(mine, 9.37))
+        assert len(start.previous(9.37)) == len(ours.previous(mine, 9.37))
+    assert ours.digest

@@ -16,6 +16,7 @@ from samepath.simulator.maps import load_map
 from samepath.simulator.server.commands import apply
 from samepath.simulator.server.ticking import COLLISION, INVALID, substeps_of
 from samepath.simulator.server.ticking import tick as step
+from tests.support.map_texts import ends_at
 from tests.support.serving import Somebody, call, described, episode, ticks
 
 MODEL3 = "vehicle.tesla.model3"
@@ -298,6 +299,15 @@ def test_a_client_can_send_a_map():
     assert name == "Carla/Maps/OpenDriveMap"
     assert points
     spawn(host)
+
+
+def test_of_a_map_with_dead_links_the_log_says_where_roads_end():
+    host = episode()
+    apply(host, call(host, "copy_opendrive_to_file", ends_at("junction", 8), PARAMETERS))
+    call(host, "load_new_episode", "OpenDriveMap", True, 0xFFFF)
+    (line,) = [line for line in host.context.outbox.lines if "links lead to" in line]
+    assert line.startswith("map OpenDriveMap: 1 links lead to roads or junctions that the file does not hold, such as: road 7")
+    ticks(host, 2)
 
 
 def test_a_map_that_is_none_or_too_large_is_refused_in_one_line():

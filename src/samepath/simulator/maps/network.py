@@ -90,6 +90,14 @@ class RoadMap:
         """Elements that were read past because they change neither roads nor surfaces."""
         return self.document.ignored
 
+    @property
+    def warning(self) -> str:
+        """A line about links to roads and junctions that the file does not hold; empty where there are none."""
+        dead = self.document.dead_links
+        if not dead:
+            return ""
+        return f"{len(dead)} links lead to roads or junctions that the file does not hold, such as: {dead[0]}; roads end there"
+
     @cached_property
     def _roads(self) -> dict[int, Road]:
         return {road.id: road for road in self.document.roads}

@@ -8,6 +8,7 @@ is written beside them. What many allowed numbers come to together is :func:`sam
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -95,7 +96,7 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
     junctions = tuple(_read_junction(node, name) for node in root.children("junction"))
     _unique([junction.id for junction in junctions], "junction", name)
     ignored.extend(f"<{node.tag}>" for node in root.children() if node.tag not in _KNOWN_PARTS)
-    _check_references(roads, junctions, name)
+    roads, junctions, dead_links = _without_dead_links(roads, junctions, name)
     return OpenDrive(
         name=header.text("name", ""),
         georeference=(georeference.element.text or "").strip() if georeference else "",
@@ -105,6 +106,7 @@ def read_opendrive(text: str, name: str) -> OpenDrive:
         ignored=tuple(dict.fromkeys(ignored)),
         controllers=tuple(_read_controller(node) for node in root.children("controller")),
         by_roadrunner=header.text("vendor", "") == _ROADRUNNER,
+        dead_links=dead_links,
     )
 
 
@@ -208,9 +210,15 @@ def read_speed_mps(node: XmlNode) -> float | None:
 
 def _read_plan(road: XmlNode, length_m: float) -> tuple[Geometry, ...]:
     view = road.child("planView")
-    pieces = [] if view is None else [_read_geometry(node) for node in view.children("geometry")]
-    if not pieces:
+    nodes = [] if view is None else list(view.children("geometry"))
+    if not nodes:
         raise road.fail("a <planView> with at least one <geometry> was wanted")
+    # carla.Osm2Odr writes pieces of length 0 where two nodes lie in one place; they hold nothing of the road.
+    pieces = [_read_geometry(node) for node in nodes if node.positive("length", zero=True) > 0.0]
+    if not pieces and length_m <= _GAP_MAX_M:
+        pieces = [Geometry(0.0, *_read_pose(nodes[0]), length_m, StraightLine())]
+    if not pieces:
+        nodes[0].positive("length")
     pieces.sort(key=lambda piece: piece.start_m)
     end_m = 0.0
     for piece in pieces:
@@ -566,17 +574,41 @@ def _read_controller(node: XmlNode) -> SignalController:
     return SignalController(node.text("id"), node.text("name", ""), signals)
 
 
-def _check_references(roads: tuple[Road, ...], junctions: tuple[Junction, ...], name: str) -> None:
+def _without_dead_links(
+    roads: tuple[Road, ...], junctions: tuple[Junction, ...], name: str
+) -> tuple[tuple[Road, ...], tuple[Junction, ...], tuple[str, ...]]:
+    """Roads and junctions without the links to what the file does not hold, and a few words for each such link.
+
+    An excerpt of a larger map names roads and junctions beyond its edge; ``carla.Osm2Odr`` writes such links at every end of
+    a street. The road ends there, as in ``carla.Map``, which only needs the roads through a junction to be there.
+    """
     road_ids = {road.id for road in roads}
     junction_ids = {junction.id for junction in junctions}
+    dead: list[str] = []
+
+    def alive(road: Road, link: RoadLink | None) -> RoadLink | None:
+        if link is None or link.id in (road_ids if link.kind == "road" else junction_ids):
+            return link
+        dead.append(f"road {road.id} links to {link.kind} {link.id}")
+        return None
+
+    def is_whole(junction: Junction, connection: JunctionConnection) -> bool:
+        if connection.connecting_road not in road_ids:
+            raise InputError(
+                f"map {name!r}, junction {junction.id}: <connection>: road {connection.connecting_road} does not exist"
+            )
+        if connection.incoming_road in road_ids:
+            return True
+        dead.append(f"junction {junction.id} is entered from road {connection.incoming_road}")
+        return False
+
+    kept_roads = []
     for road in roads:
         if road.junction_id is not None and road.junction_id not in junction_ids:
-            raise InputError(f"map {name!r}, road {road.id}: <road>: junction {road.junction_id} does not exist")
-        for link in (road.predecessor, road.successor):
-            if link is not None and link.id not in (road_ids if link.kind == "road" else junction_ids):
-                raise InputError(f"map {name!r}, road {road.id}: <link>: {link.kind} {link.id} does not exist")
-    for junction in junctions:
-        for connection in junction.connections:
-            for number in (connection.incoming_road, connection.connecting_road):
-                if number not in road_ids:
-                    raise InputError(f"map {name!r}, junction {junction.id}: <connection>: road {number} does not exist")
+            dead.append(f"road {road.id} is in junction {road.junction_id}")
+        kept_roads.append(replace(road, predecessor=alive(road, road.predecessor), successor=alive(road, road.successor)))
+    kept_junctions = tuple(
+        replace(junction, connections=tuple(found for found in junction.connections if is_whole(junction, found)))
+        for junction in junctions
+    )
+    return tuple(kept_roads), kept_junctions, tuple(dead)

@@ -233,7 +233,10 @@ class SignalController:
 
 @dataclass(frozen=True, slots=True)
 class OpenDrive:
-    """A whole file; ``ignored`` lists what was read past, because it changes neither roads nor surfaces."""
+    """A whole file; ``ignored`` lists what was read past, because it changes neither roads nor surfaces.
+
+    ``dead_links`` lists the links to roads and junctions that the file does not hold: a road ends there.
+    """
 
     name: str
     georeference: str
@@ -243,3 +246,4 @@ class OpenDrive:
     ignored: tuple[str, ...]
     controllers: tuple[SignalController, ...] = ()
     by_roadrunner: bool = False
+    dead_links: tuple[str, ...] = ()

@@ -347,6 +347,11 @@ class MapLibrary:
     def keep(self, road_map: RoadMap) -> None:
         """Offer a map that a client sent, from now on."""
         self._sent = road_map
+        self._warn(SENT, road_map)
+
+    def _warn(self, name: str, road_map: RoadMap) -> None:
+        if road_map.warning:
+            self._log(f"map {name}: {road_map.warning}")
 
     def open(self, asked: str) -> tuple[str, RoadMap]:
         """Return the name to show and the map behind it; any path CARLA would take is taken."""
@@ -362,7 +367,9 @@ class MapLibrary:
             )
         if target != without_opt(name):
             self._log(f"map {name} was asked for: {target} is served in its place")
-        return name, load_file(self._files[target]) if target in self._files else load_map(target)
+        road_map = load_file(self._files[target]) if target in self._files else load_map(target)
+        self._warn(name, road_map)
+        return name, road_map
 
     def _target(self, name: str) -> str | None:
         for wanted in (name, without_opt(name)):
