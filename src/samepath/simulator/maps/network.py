@@ -96,7 +96,8 @@ class RoadMap:
         dead = self.document.dead_links
         if not dead:
             return ""
-        return f"{len(dead)} links lead to roads or junctions that the file does not hold, such as: {dead[0]}; roads end there"
+        links = "1 link leads" if len(dead) == 1 else f"{len(dead)} links lead"
+        return f"{links} to roads or junctions that the file does not hold, such as: {dead[0]}; roads end there"
 
     @cached_property
     def _roads(self) -> dict[int, Road]:
