@@ -1,14 +1,19 @@
-"""Fifty times kill -9: a study that is killed at random moments and resumed ends as if nothing had happened.
+"""kill -9 at random moments: a study that is killed again and again and resumed ends as if nothing had happened.
 
 No repeat lost or doubled, deterministic cells byte for byte those of an undisturbed study, no process left over. Takes about
-six minutes on two cores; SAMEPATH_BENCH_KILLS makes it shorter.
+six minutes on two cores. SAMEPATH_BENCH_KILLS is the number of kills (50); SAMEPATH_BENCH_KILLS_S is the longest time from the
+first work of a process to its kill (5). A study that ends before all kills are done is compared, and another one is begun.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import numpy as np
 
 from bench.tools import save, show, verdict
 from samepath.core.clock import SYSTEM_CLOCK
@@ -17,9 +22,10 @@ from samepath.instrument.execution.folder import read_journal, read_record
 from samepath.instrument.traces.store import stored_repeats
 
 KILLS = int(os.environ.get("SAMEPATH_BENCH_KILLS", "50"))
-LONGEST_S = 5.0
+LONGEST_S = float(os.environ.get("SAMEPATH_BENCH_KILLS_S", "5"))
 LEFT_S = 5.0
 _EARLY = 5  # one blow in so many comes at any moment
+WHOLE, KILLED = "whole", "killed"
 _SAID = "said.txt"  # what the last process wrote to its standard error
 DETERMINISTIC = ("lockstep", "lockstep-loaded", "noise-by-number")
 STUDY = """
@@ -38,33 +44,73 @@ execution: {isolation: process, blocks: 10, settle: 1 s}
 
 def main() -> bool:
     """Kill, resume, compare."""
-    moments_s = stream(1, "bench", "kills").uniform(0.0, LONGEST_S, KILLS).tolist()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "x.yaml").write_text(STUDY, encoding="utf-8")
-        _finish(folder, _start(folder, "study", "x.yaml", "--out", "whole"))
-        kills, left = 0, 0
-        for number, moment_s in enumerate(moments_s):
-            begun = (folder / "killed" / "study.json").exists()
-            process = _start(folder, *(("resume", "killed") if begun else ("study", "x.yaml", "--out", "killed")))
-            # Most blows while repeats are being stored, however long a busy machine takes to begin; some at any moment.
-            if number % _EARLY:
-                _await_work(folder, process)
-            SYSTEM_CLOCK.sleep_s(moment_s)
-            kills += process.poll() is None
-            process.kill()
-            process.wait()
-            left += _left_over(folder)
-        _finish(folder, _start(folder, "resume", "killed"))
-        figures = {"kills": kills, "processes_left": left, **_compare(folder)}
+        figures = run(Path(name), KILLS, LONGEST_S)
     # A study that was hardly ever resumed shows nothing.
-    shown = figures["resumed"] >= KILLS // 4
-    good = shown and left == 0 and figures["repeats_right"] and figures["identical_files"] == figures["files"] > 0
-    rows = [[str(figures[key]) for key in ("kills", "resumed", "stored", "files", "identical_files", "processes_left")]]
-    columns = ["kills", "resumed", "repeats stored", "files of deterministic cells", "of these identical", "processes left"]
-    show("kill -9 at random moments", [*columns, "verdict"], [[*rows[0], verdict(met=bool(good))]])
-    save("kills", figures)
-    return bool(good)
+    good = figures.resumed >= KILLS // 4 and figures.is_clean
+    columns = ["studies", "kills", "resumed", "repeats stored", "files of deterministic cells", "of these identical"]
+    row = [figures.studies, figures.kills, figures.resumed, figures.stored, figures.files, figures.identical_files]
+    columns, row = [*columns, "processes left"], [*row, figures.processes_left]
+    show("kill -9 at random moments", [*columns, "verdict"], [[*map(str, row), verdict(met=good)]])
+    save("kills", asdict(figures))
+    return good
+
+
+@dataclass(frozen=True)
+class KillFigures:
+    """What came of studies that were killed."""
+
+    studies: int = 0
+    kills: int = 0
+    processes_left: int = 0
+    resumed: int = 0
+    stored: int = 0
+    repeats_right: bool = True
+    files: int = 0
+    identical_files: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Return True if no kill left a trace."""
+        return self.processes_left == 0 and self.repeats_right and self.identical_files == self.files > 0
+
+    def __add__(self, other: "KillFigures") -> "KillFigures":
+        right = self.repeats_right and other.repeats_right
+        sums = {name: value + getattr(other, name) for name, value in asdict(self).items()}
+        return KillFigures(**{**sums, "repeats_right": right})
+
+
+def run(folder: Path, kills: int, longest_s: float, study: str = STUDY) -> KillFigures:
+    """Kill studies until so many processes were killed; each study is finished and compared with one that nobody killed."""
+    chance = stream(1, "bench", "kills")
+    (folder / "x.yaml").write_text(study, encoding="utf-8")
+    _finish(folder, _start(folder, "study", "x.yaml", "--out", WHOLE))
+    figures = KillFigures()
+    while figures.kills < kills:
+        figures += _kill_one_study(folder, kills - figures.kills, longest_s, chance)
+        shutil.rmtree(folder / KILLED)
+    return figures
+
+
+def _kill_one_study(folder: Path, kills: int, longest_s: float, chance: np.random.Generator) -> KillFigures:
+    """Kill one study, at most so often, until it ends by itself."""
+    number = killed = left = 0
+    while killed < kills:
+        begun = (folder / KILLED / "study.json").exists()
+        process = _start(folder, *(("resume", KILLED) if begun else ("study", "x.yaml", "--out", KILLED)))
+        # Most blows while repeats are being stored, however long a busy machine takes to begin; some at any moment.
+        if number % _EARLY:
+            _await_work(folder, process)
+        number += 1
+        SYSTEM_CLOCK.sleep_s(float(chance.uniform(0.0, longest_s)))
+        if process.poll() is not None:
+            break
+        process.kill()
+        process.wait()
+        killed += 1
+        left += _left_over(folder)
+    _finish(folder, _start(folder, "resume", KILLED))
+    return _compare(folder, killed, left)
 
 
 def _start(folder: Path, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -76,7 +122,7 @@ def _start(folder: Path, *arguments: str) -> "subprocess.Popen[bytes]":
 
 def _await_work(folder: Path, process: "subprocess.Popen[bytes]") -> None:
     """Wait until the study has written something to its journal, or has ended."""
-    journal = folder / "killed" / "journal.jsonl"
+    journal = folder / KILLED / "journal.jsonl"
     size = journal.stat().st_size if journal.exists() else 0
     while process.poll() is None and (not journal.exists() or journal.stat().st_size == size):
         SYSTEM_CLOCK.sleep_s(0.01)
@@ -106,8 +152,8 @@ def _marked(folder: Path) -> int:
     return count
 
 
-def _compare(folder: Path) -> dict[str, object]:
-    whole, killed = folder / "whole", folder / "killed"
+def _compare(folder: Path, kills: int, left: int) -> KillFigures:
+    whole, killed = folder / WHOLE, folder / KILLED
     plan = read_record(killed).plan
     numbers = [sorted(stored_repeats(killed / "cells" / cell.folder)) for cell in plan.cells]
     names = [
@@ -116,11 +162,13 @@ def _compare(folder: Path) -> dict[str, object]:
         for kind in ("states", "runs")
         for path in sorted((whole / "cells" / cell).glob(f"part-*.{kind}.parquet"))
     ]
-    same = sum((whole / name).read_bytes() == (killed / name).read_bytes() for name in names)
-    return {
-        "resumed": sum(entry["what"] == "resumed" for entry in read_journal(killed)),
-        "stored": sum(map(len, numbers)),
-        "repeats_right": numbers == [list(range(cell.repeats)) for cell in plan.cells],
-        "files": len(names),
-        "identical_files": same,
-    }
+    return KillFigures(
+        studies=1,
+        kills=kills,
+        processes_left=left,
+        resumed=sum(entry["what"] == "resumed" for entry in read_journal(killed)),
+        stored=sum(map(len, numbers)),
+        repeats_right=numbers == [list(range(cell.repeats)) for cell in plan.cells],
+        files=len(names),
+        identical_files=sum((whole / name).read_bytes() == (killed / name).read_bytes() for name in names),
+    )
