@@ -44,6 +44,8 @@ from samepath.simulator.server.snapshot import made_by
 from samepath.simulator.traffic.traffic import TrafficSettings
 
 _NOTHING_SENT: Final = first_link("sent")
+# In the head of the part that a resume begins: how many ticks it left out.
+WENT_BACK: Final = "went_back"
 
 
 @dataclass(frozen=True)
@@ -205,8 +207,11 @@ class EpisodeJournal:
         ):
             path.unlink()
 
-    def go_on(self, episode: Episode, number: int, handle: int | None) -> None:
-        """Go on after a resume with part ``number``; ``handle`` holds the folder's lock, None: it is read-only."""
+    def go_on(self, episode: Episode, number: int, handle: int | None, back: int = 0) -> None:
+        """Go on after a resume with part ``number``; ``handle`` holds the folder's lock, None: it is read-only.
+
+        ``back`` is how many ticks were left out.
+        """
         self._lock = handle
         self._see(episode)
         if handle is None:
@@ -214,7 +219,8 @@ class EpisodeJournal:
             return
         # A snapshot at once: whoever resumes next need not play again what was played just now.
         packed = self._take(episode)
-        self._files.begin(number, self._head(), [(RecordKind.RESUMED,)], packed, f"frame {episode.frame}")
+        head = {**self._head(), **({WENT_BACK: back} if back else {})}
+        self._files.begin(number, head, [(RecordKind.RESUMED,)], packed, f"frame {episode.frame}")
 
     def _see(self, episode: Episode) -> None:
         self._frame = episode.frame

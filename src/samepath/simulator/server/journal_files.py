@@ -49,6 +49,7 @@ from samepath.core.files import SYSTEM_DISK, Disk, write_bytes_atomically
 
 FORMAT: Final = 2
 LOCK_FILE: Final = ".lock"
+LOST: Final = ".lost"
 _HEAD: Final = struct.Struct("<II")
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(list[Any])
@@ -58,6 +59,8 @@ _PART: Final = re.compile(r"part-(\d{6,})\.journal")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d{6,})\.episode")
 _PARTIAL: Final = re.compile(r"\..*\.partial")
 _KEPT: Final = 2  # snapshots: if the newest cannot be read, there is a way back
+# Snapshots that are kept when a server resumes: it may fail at once, and then the next one must go back further.
+_KEPT_AT_RESUME: Final = 5
 
 
 class RecordKind(IntEnum):
@@ -110,12 +113,16 @@ class Followed(NamedTuple):
 
 @dataclass(frozen=True)
 class JournalTail:
-    """The records since a snapshot, and where the journal is to be cut behind them: the part, and its size there."""
+    """The records since a snapshot, and where the journal is to be cut behind them: the part, and its size there.
+
+    ``left_out`` are the records behind that place, where fewer than all were asked for.
+    """
 
     records: list[JournalRecord]
     part: int
     size: int
     why: str = ""
+    left_out: tuple[JournalRecord, ...] = ()
 
 
 def part_path(folder: Path, number: int) -> Path:
@@ -184,8 +191,12 @@ def _parse(data: bytes) -> JournalPart:
     return JournalPart(tuple(found), at, at != len(data))
 
 
-def read_tail(folder: Path, start: int, *, whole_ticks: bool = False, disk: Disk = SYSTEM_DISK) -> JournalTail:
-    """Everything since a snapshot, up to the first record that is missing or torn; with ``whole_ticks`` up to a tick's end."""
+def read_tail(folder: Path, start: int, *, whole_ticks: bool = False, back: int = 0, disk: Disk = SYSTEM_DISK) -> JournalTail:
+    """Everything since a snapshot, up to the first record that is missing or torn; with ``whole_ticks`` up to a tick's end.
+
+    ``back`` 1 reads up to the end of the last tick, 2 up to that of the tick before, and so on; where there are fewer ticks,
+    nothing is left but the snapshot.
+    """
     numbers, _ = numbers_of(folder, disk)
     parts = {number: _read_own(folder, number, disk) for number in numbers if number >= start}
     placed: list[tuple[int, JournalRecord]] = []
@@ -197,14 +208,17 @@ def read_tail(folder: Path, start: int, *, whole_ticks: bool = False, disk: Disk
         placed.extend((last, record) for record in part.records if record.end <= size)
     is_broken = any(number > last and part.records for number, part in parts.items())
     why = f"part {last} of the journal is damaged: what came after it is lost" if is_broken else ""
-    if whole_ticks:
+    left_out: tuple[JournalRecord, ...] = ()
+    if back or whole_ticks:
         ticks = [index for index, (_, record) in enumerate(placed) if record.kind is RecordKind.TICK]
-        placed = placed[: ticks[-1] + 1 if ticks else 1]
+        end = ticks[-(back or 1)] + 1 if len(ticks) >= (back or 1) else 1
+        left_out = tuple(record for _, record in placed[end:]) if back else ()
+        placed = placed[:end]
     ends = [record.fields[0] for _, record in placed[-1:] if record.kind is RecordKind.END]
     if ends and not why:
         why = f"the journal was ended: {ends[0]}"
     last, size = (placed[-1][0], placed[-1][1].end) if placed else (last, 0)
-    return JournalTail([record for _, record in placed], last, size, why)
+    return JournalTail([record for _, record in placed], last, size, why, left_out)
 
 
 _NO_PART: Final = JournalPart((), 0, torn=False)
@@ -234,16 +248,21 @@ def cut(folder: Path, start: int, tail: JournalTail, disk: Disk = SYSTEM_DISK) -
     """Cut the journal behind ``tail``. Parts beyond it, and snapshots that did not lead there, are set aside as ``*.lost``.
 
     A snapshot that stayed might be believed next time, because what spoke against it is no longer there. None of this needs to
-    be synced: the next part says what it follows, and it counts only when it is on disk itself, with all of its folder.
+    be synced: the next part says what it follows, and it counts only when it is on disk itself, with all of its folder. Records
+    that are left out on purpose stay in a copy of their part, also as ``*.lost``, unless the disk does not take it.
     """
     parts, snapshots = numbers_of(folder, disk)
     for path in (
         *(part_path(folder, number) for number in parts if number > tail.part),
         *(snapshot_path(folder, number) for number in snapshots if number > start),
     ):
-        disk.rename(path, path.with_suffix(".lost"))
+        disk.rename(path, path.with_suffix(LOST))
     if tail.part in parts:
-        handle = disk.open(part_path(folder, tail.part))
+        path = part_path(folder, tail.part)
+        if tail.left_out and tail.size < len(disk.read(path)):
+            with contextlib.suppress(OSError, StoreError):
+                write_bytes_atomically(path.with_suffix(LOST), disk.read(path), disk=disk)
+        handle = disk.open(path)
         try:
             disk.truncate(handle, tail.size)
         finally:
@@ -475,14 +494,16 @@ class JournalFiles:
             before = part_path(self.folder, number - 1)
             known = read_part(before, self._disk) if before.name in self._disk.names(self.folder) else _NO_PART
             followed = Followed(number - 1, known.size, known.checksum)
-            self._safe = [0, *numbers_of(self.folder, self._disk)[1]][-1:]
+            self._safe = [0, *numbers_of(self.folder, self._disk)[1]]
         for left in self._disk.names(self.folder):
             if _PARTIAL.fullmatch(left) is not None:
                 with contextlib.suppress(OSError):
                     self._disk.remove(self.folder / left)
         part = self._start(number, head, others, followed)
         if part is not None:
-            self._background.submit(self._sync if packed is None else partial(self._store, number, packed, name, part))
+            self._background.submit(
+                self._sync if packed is None else partial(self._store, number, packed, name, part, _KEPT_AT_RESUME)
+            )
             self._background.drain()
 
     def _start(
@@ -557,8 +578,8 @@ class JournalFiles:
         except (OSError, StoreError) as error:
             self._log(f"the end of {part.path} may be gone after a power cut: {_words(error)}")
 
-    def _store(self, number: int, packed: bytes, name: str, part: PartWriter) -> None:
-        """Put a snapshot away, then remove what is older than the one before."""
+    def _store(self, number: int, packed: bytes, name: str, part: PartWriter, kept: int = _KEPT) -> None:
+        """Put a snapshot away, then remove what is older than the last ``kept`` snapshots."""
         try:
             write_bytes_atomically(snapshot_path(self.folder, number), packed, disk=self._disk)
         except StoreError as error:
@@ -572,12 +593,12 @@ class JournalFiles:
         # The episode's thread has synced the part already if the journal is durable, and may be doing so now.
         if not self._durable and not self._sync_part(part):
             return
-        self._safe = [*self._safe, number][-_KEPT:]
+        self._safe = [*self._safe, number][-kept:]
         if self._keep_all:
             return
         with contextlib.suppress(InputError):
             for found, path_of in zip(numbers_of(self.folder, self._disk), (part_path, snapshot_path), strict=True):
-                for old in (kept for kept in found if kept < self._safe[0]):
+                for old in (earlier for earlier in found if earlier < self._safe[0]):
                     with contextlib.suppress(OSError):
                         self._disk.remove(path_of(self.folder, old))
 
