@@ -2,7 +2,8 @@
 
 No repeat lost or doubled, deterministic cells byte for byte those of an undisturbed study, no process left over. Takes about
 six minutes on two cores. SAMEPATH_BENCH_KILLS is the number of kills (50); SAMEPATH_BENCH_KILLS_S is the longest time from the
-first repeat that a process stores to its kill (5). A study that ends before all kills are done is compared, and another one is begun.
+first repeat that a process stores to its kill (5). A study that ends before all kills are done is compared, and another one is
+begun.
 """
 
 import os
