@@ -110,13 +110,15 @@ _LOOK_UP_EVERY_M: Final = 2.0
 # How far behind a vehicle a speed sign counts as just passed: more than it drives from one look to the next.
 _SIGN_REACH_M: Final = 6.0
 # Whatever a client or the wall clock asks for, a tick is this long: never 0, never more than ten seconds.
-_LEAST_STEP_S: Final = 1e-4
+SHORTEST_STEP_S: Final = 1e-4
 LONGEST_STEP_S: Final = 10.0
 # In a tick of more than a second physics steps no further than this, however few substeps a client wants: at 50 km/h it is
 # 1.4 m, and springs stay springs.
 _LONG_STEP_S: Final = 1.0
 _LONGEST_SUBSTEP_S: Final = 0.1
 _SUBSTEPS_MAX: Final = 100
+# No tick has shorter substeps, whatever a client wants.
+SHORTEST_SUBSTEP_S: Final = SHORTEST_STEP_S / _SUBSTEPS_MAX
 # Below this an actor has fallen off the edge of the map.
 _BOTTOM_M: Final = -500.0
 # A walker that is not invincible dies of a vehicle of at least this speed: who is nudged in a car park, or walks into a car
@@ -150,7 +152,7 @@ def tick(episode: Episode, step_s: float) -> None:
 
 
 def _tick(episode: Episode, step_s: float) -> None:
-    step_s = min(max(step_s, _LEAST_STEP_S), LONGEST_STEP_S)
+    step_s = min(max(step_s, SHORTEST_STEP_S), LONGEST_STEP_S)
     episode.ranks.clear()
     _drive_traffic(episode)
     _drive_ackermann(episode, step_s)
@@ -193,7 +195,7 @@ def substeps_of(episode: Episode, step_s: float) -> int:
     if not settings.substepping or settings.max_substep_delta_time <= 0.0:
         return least
     # A step that is a whole number of substeps up to rounding is divided into exactly so many.
-    wanted = math.ceil(step_s / settings.max_substep_delta_time - 1e-6)
+    wanted = math.ceil(step_s / max(settings.max_substep_delta_time, SHORTEST_SUBSTEP_S) - 1e-6)
     return max(least, min(wanted, settings.max_substeps, _SUBSTEPS_MAX))
 
 

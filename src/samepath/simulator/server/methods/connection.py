@@ -15,7 +15,7 @@ from samepath.simulator.server.methods.table import VOID, Table
 from samepath.simulator.server.rendering import COLOUR
 from samepath.simulator.server.rpc import MalformedCallError, Sender, checked_call, parse
 from samepath.simulator.server.sensors import SensorEntry
-from samepath.simulator.server.ticking import LONGEST_STEP_S, prepare, step_of, tick
+from samepath.simulator.server.ticking import LONGEST_STEP_S, SHORTEST_STEP_S, SHORTEST_SUBSTEP_S, prepare, step_of, tick
 
 if TYPE_CHECKING:
     from samepath.simulator.server.commands import MapReceived
@@ -106,10 +106,15 @@ def get_episode_settings(episode: Episode) -> tuple[object, ...]:
 def set_episode_settings(episode: Episode, settings: r.Settings) -> int:
     """Change the settings from the next tick on."""
     step_s = settings.fixed_delta_seconds
-    if step_s is not None and not 0.0 <= step_s <= LONGEST_STEP_S:
-        raise CallError(f"fixed_delta_seconds: a step of at most {LONGEST_STEP_S:g} s was wanted, but {step_s:g} came")
-    if not (settings.max_substep_delta_time > 0.0 and settings.max_substeps >= 1):
-        raise CallError("substepping: max_substep_delta_time above 0 and at least 1 of max_substeps were wanted")
+    if step_s and not SHORTEST_STEP_S <= step_s <= LONGEST_STEP_S:
+        wanted = f"none, or a step of at least {SHORTEST_STEP_S:g} and at most {LONGEST_STEP_S:g} s"
+        raise CallError(f"fixed_delta_seconds: {wanted} was wanted, but {step_s:g} came")
+    substep_s = settings.max_substep_delta_time
+    if substep_s < SHORTEST_SUBSTEP_S:
+        wanted = f"at least {SHORTEST_SUBSTEP_S:g} s"
+        raise CallError(f"substepping: max_substep_delta_time: {wanted} was wanted, but {substep_s:g} came")
+    if settings.max_substeps < 1:
+        raise CallError(f"substepping: max_substeps: at least 1 was wanted, but {settings.max_substeps} came")
     if settings.synchronous_mode != episode.settings.synchronous_mode:
         episode.context.log(f"time: {'synchronous, ticks come from clients' if settings.synchronous_mode else 'real time'}")
         if settings.synchronous_mode and not episode.lights_set:
