@@ -3,7 +3,7 @@
 No repeat lost or doubled, deterministic cells byte for byte those of an undisturbed study, no process left over. Takes about
 six minutes on two cores. SAMEPATH_BENCH_KILLS is the number of kills (50); SAMEPATH_BENCH_KILLS_S is the longest time from the
 first repeat that a process stores to its kill (5). A study that ends before all kills are done is compared, and another one is
-begun.
+begun; SAMEPATH_BENCH_KILLS_REPEATS makes studies smaller.
 """
 
 import os
@@ -30,17 +30,18 @@ _EARLY = 5  # one blow in so many comes at any moment
 WHOLE, KILLED = "whole", "killed"
 _SAID = "said.txt"  # what the last process wrote to its standard error
 DETERMINISTIC = ("lockstep", "lockstep-loaded", "noise-by-number")
-STUDY = """
+REPEATS = int(os.environ.get("SAMEPATH_BENCH_KILLS_REPEATS", "200"))
+STUDY = f"""
 name: kills
 design:
   cells:
-    - {simulator: samepath, scenario: table1-test1, name: lockstep}
-    - {simulator: samepath, scenario: table1-test2, name: lockstep loaded, condition: {cpu_load: 0.5}}
-    - {simulator: control-gaussian, scenario: crossing, name: noise by number, condition: {instances: 2}}
-    - {simulator: samepath-game-loop, scenario: table1-test1, name: game loop, settings: {mode: variable, time_scale: 200}}
-  repeats: 200
+    - {{simulator: samepath, scenario: table1-test1, name: lockstep}}
+    - {{simulator: samepath, scenario: table1-test2, name: lockstep loaded, condition: {{cpu_load: 0.5}}}}
+    - {{simulator: control-gaussian, scenario: crossing, name: noise by number, condition: {{instances: 2}}}}
+    - {{simulator: samepath-game-loop, scenario: table1-test1, name: game loop, settings: {{mode: variable, time_scale: 200}}}}
+  repeats: {REPEATS}
   log_every: 2
-execution: {isolation: process, blocks: 10, settle: 0 s}
+execution: {{isolation: process, blocks: 10, settle: 0 s}}
 """
 
 
