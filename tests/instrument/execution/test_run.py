@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from samepath.core.errors import SimulatorError, StudyError
+from samepath.core.errors import SimulatorError, StoreError, StudyError
 from samepath.engines.interface import CommandLog
 from samepath.instrument.execution.folder import load_commands, read_journal, save_commands, stored_cells
 from samepath.instrument.execution.rehearsal import check_plan, not_rehearsed, rehearse
@@ -65,6 +65,18 @@ def test_a_study_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path,
     assert len(repeats) == 12, "nothing finished was run again"
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
     assert not list((tmp_path / "cut").rglob("*.partial"))
+
+
+def test_a_store_that_cannot_be_read_is_refused_in_one_line_and_what_is_finished_is_kept(tmp_path):
+    def block(progress):
+        if progress.total_done == 6:
+            (tmp_path / "s" / "cells" / "noisy" / "cell.json").mkdir(parents=True, exist_ok=True)  # reading it is an OSError
+
+    with pytest.raises(StoreError, match=r"noisy cannot be read: .*; what is finished is kept"):
+        run_plan(small(), tmp_path / "s", block)
+    (tmp_path / "s" / "cells" / "noisy" / "cell.json").rmdir()
+    run_plan(small(), tmp_path / "s")
+    assert numbers(small(), tmp_path / "s") == [list(range(6))] * 2
 
 
 @pytest.mark.parametrize("isolation", [Isolation.PROCESS, Isolation.BATCH])

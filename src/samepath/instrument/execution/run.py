@@ -485,11 +485,14 @@ def _not_here(home: str) -> str:
 @contextmanager
 def _writing(state: CellState) -> Iterator[StoreWriter]:
     """Open a cell's store; packing its repeats has a time of its own."""
-    writer = StoreWriter(state.folder, state.header)
     try:
-        yield writer
-    finally:
-        writer.close_lock()
+        writer = StoreWriter(state.folder, state.header)
+        try:
+            yield writer
+        finally:
+            writer.close_lock()
+    except OSError as error:  # writing has words of its own; this is a disk that cannot be read
+        raise StoreError(f"{state.folder} cannot be read: {error.strerror or error}; what is finished is kept") from error
 
 
 def _sweep(folder: Path) -> None:

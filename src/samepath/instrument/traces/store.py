@@ -83,16 +83,24 @@ class StoreWriter:
         except OSError as error:
             self._lock.close()
             raise StoreError(f"{folder} is being written by another samepath: wait for it or choose another folder") from error
-        # Under the lock: of two writers that begin an empty folder at once, one writes the header and the other is refused.
-        existing = folder / HEADER_FILE
+        try:
+            self._begin()
+        except BaseException:
+            self.close_lock()
+            raise
+
+    def _begin(self) -> None:
+        """Check the header, or write it. Under the lock: of two writers that begin an empty folder at once one is refused."""
+        existing = self.folder / HEADER_FILE
         if existing.exists():
             found = schema.header_from_json(existing.read_text("utf-8"), str(existing))
-            if found != header:
-                self.close_lock()
-                raise StoreError(f"{folder} holds another cell ({found.cell} of {found.experiment}): choose an empty folder")
+            if found != self.header:
+                raise StoreError(
+                    f"{self.folder} holds another cell ({found.cell} of {found.experiment}): choose an empty folder"
+                )
         else:
-            write_text_atomically(existing, schema.header_to_json(header))
-        make_folder(folder / "spool")
+            write_text_atomically(existing, schema.header_to_json(self.header))
+        make_folder(self.folder / "spool")
 
     def done(self) -> frozenset[int]:
         """Return the repeats that are stored already."""

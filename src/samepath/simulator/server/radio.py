@@ -347,7 +347,12 @@ def exchange(episode: Episode) -> None:
             # Two radios on one traffic light have the same id, two without a parent have not.
             if name == model.name and message.station.id != station.id
         ]
-        model.hear(now_s, [(sent, _link(episode, sent.station, station)) for sent in others if _is_near(sent, station, model)])
+        try:
+            model.hear(
+                now_s, [(sent, _link(episode, sent.station, station)) for sent in others if _is_near(sent, station, model)]
+            )
+        except SamepathError as error:
+            silence(episode, entry, str(error))
 
 
 def _station(episode: Episode, entry: SensorEntry, model: RadioSensor) -> Station:
