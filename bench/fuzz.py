@@ -11,7 +11,11 @@ taking longer or more memory than any real town: batches run in processes of the
 
 Recordings and tables (CSV, Parquet) come from grammars, too. Each is described, imported, analysed and played, or refused in
 one line, in processes with limits. SAMEPATH_BENCH_FILES says how many there are of each. SAMEPATH_BENCH_FUZZ names the parts
-that are wanted (``messages``, ``node-messages``, ``files``, ``maps``; all if it is not set): each has a result of its own.
+that are wanted (``messages``, ``node-messages``, ``numbers``, ``files``, ``maps``; all if it is not set): each has a result of
+its own.
+
+Numbers: every number of every method and of every blueprint is replaced by extreme ones that a client may send; whatever is
+taken must leave a world that ticks and whose snapshot goes on in the same way (``tests/support/extremes.py``).
 """
 
 import asyncio
@@ -52,6 +56,7 @@ from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from tests.support import ROOT
 from tests.support.confined import confined
+from tests.support.extremes import Trial, all_attributes, all_calls
 from tests.support.fuzzed_main import FuzzedMain
 from tests.support.grammars.node_messages import message_of_node
 from tests.support.grammars.opendrive import opendrive_document
@@ -652,9 +657,28 @@ def _node_messages() -> bool:
     return met
 
 
+def _numbers() -> bool:
+    """Extreme numbers in every place."""
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Trial(Path(folder))
+        for name, arguments in all_calls(trial.scene):
+            trial.call(name, arguments)
+        for blueprint, name, text in all_attributes():
+            trial.attribute(blueprint, name, text)
+        trial.close()
+    found = trial.figures
+    met = not found.failures and 0 < found.refused < found.tried
+    row = [f"{found.tried:,}", f"{found.refused:,}", f"{len(found.failures):,}", verdict(met=met)]
+    show("extreme numbers", ["tried", "refused in a line", "failures", ""], [row])
+    for line in found.failures[:20]:
+        print(line)
+    save("fuzz_numbers", asdict(found))
+    return met
+
+
 def main() -> bool:
     """Feed a million inputs, a hundred thousand maps and messages of nodes; return whether nothing happened."""
-    parts = {"messages": _messages, "node-messages": _node_messages, "files": _files, "maps": _maps}
+    parts = {"messages": _messages, "node-messages": _node_messages, "numbers": _numbers, "files": _files, "maps": _maps}
     asked = os.environ.get("SAMEPATH_BENCH_FUZZ", ",".join(parts)).split(",")
     unknown = [name for name in asked if name not in parts]
     if unknown:

@@ -8,7 +8,7 @@ is restored from the snapshot ticks in the same way.
 
 import inspect
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgpack
@@ -28,6 +28,7 @@ from samepath.simulator.server.methods import methods
 from samepath.simulator.server.resume import NullPublisher
 from samepath.simulator.server.rpc import Call
 from samepath.simulator.server.sensors import SensorEntry, sensor_models
+from samepath.simulator.traffic.traffic import TrafficSettings
 from tests.support.journal_scenario import RENDERER
 from tests.support.serving import Box, Somebody, call, described
 
@@ -56,7 +57,7 @@ _SHAPE = {
 class Scene:
     """A small world with everything in it that a number can reach, and a recording."""
 
-    def __init__(self, folder: Path, *, sees: bool = False):
+    def __init__(self, folder: Path, *, sees: bool = False, traffic: TrafficSettings | None = None):
         self.lines, self.box = [], Box()
         context = EpisodeContext(
             MapLibrary({}, self.lines.append, LIMITS),
@@ -67,6 +68,7 @@ class Scene:
             self.lines.append,
             draw_debug=True,
             renderer=RENDERER,
+            traffic=traffic,
         )
         self.episode = Episode(context, "t-junction")
         self.context = context
@@ -88,6 +90,10 @@ class Scene:
         self.light = lights[0] if lights else 1
         call(self.episode, "start_recorder", "run.log", True)
         self.tick()
+
+    def close(self):
+        self.episode.end_recording()
+        self.context.maps.close()
 
     def _spawn(self, blueprint, transform, **attributes):
         return call(self.episode, "spawn_actor", described(blueprint, **attributes), transform).id
@@ -279,3 +285,87 @@ def attributes():
         for attribute in blueprint.attributes:
             if attribute.type in (AttributeType.INT, AttributeType.FLOAT, AttributeType.COLOUR):
                 yield blueprint.id, attribute.id
+
+
+@dataclass(frozen=True)
+class ExtremeFigures:
+    """What came of extreme numbers; ``failures`` names what harmed a server."""
+
+    tried: int = 0
+    refused: int = 0
+    failures: tuple[str, ...] = ()
+
+
+class Trial:
+    """Tries one number after the other; a new scene now and then, and after every failure."""
+
+    def __init__(self, folder: Path, *, per_scene: int = 12):
+        self._folder, self._per_scene = folder, per_scene
+        self._scenes = self._used = self._tried = self._refused = 0
+        self._failures: dict[str, str] = {}
+        self.scene = None
+        self.renew()
+
+    def close(self):
+        self.scene.close()
+
+    def renew(self):
+        if self.scene is not None:
+            self.scene.close()
+        self._scenes, self._used = self._scenes + 1, 0
+        self.scene = Scene(self._folder / str(self._scenes))
+
+    @property
+    def figures(self):
+        return ExtremeFigures(self._tried, self._refused, tuple(self._failures.values()))
+
+    def _try(self, what, attempt):
+        """``attempt`` returns what is wrong, "" if nothing is, None if it was refused."""
+        self._tried += 1
+        try:
+            found = attempt()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the physics is no Exception
+            found = f"{type(error).__name__}: {str(error)[:200]}"
+        if found is None:
+            self._refused += 1
+            return
+        self._used += 1
+        if found:
+            self._failures.setdefault(f"{what.split('(')[0]} {found[:40]}", f"{what[:300]}: {found}")
+        if found or self._used >= self._per_scene:
+            self.renew()
+
+    def call(self, name, arguments):
+        def attempt():
+            found = self.scene.send(name, arguments)
+            return found or (self.scene.trouble() if found is not None and not methods()[name].reads else found)
+
+        self._try(f"{name}({arguments})", attempt)
+
+    def attribute(self, blueprint, name, text):
+        def attempt():
+            try:
+                made = self.scene.attach(blueprint, self.scene.car, **{name: text})
+            except SamepathError as error:
+                return "it was refused in more than one line" if "\n" in str(error) else None
+            found = self.scene.trouble()
+            call(self.scene.episode, "destroy_actor", made)
+            return found
+
+        self._try(f"{blueprint}({name}={text[:40]!r})", attempt)
+
+
+def all_calls(scene):
+    """Return every usual call with every extreme number in every place."""
+    return [
+        (name, tried)
+        for name, arguments in calls(scene)
+        for tried in extremes(arguments, keep_first=bool(arguments) and isinstance(arguments[0], int))
+    ]
+
+
+def all_attributes():
+    """Return every attribute with every text."""
+    return [(blueprint, name, text) for blueprint, name in attributes() for text in TEXTS]
