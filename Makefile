@@ -1,21 +1,35 @@
-# Every target makes its own .venv from nothing but Python >= 3.11, pip and make.
+# Every target makes its own .venv from nothing but Python >= 3.11, pip and make, and installs what it needs there and no more: the
+# versions and hashes of locks/. Targets share the environment, so a second one adds only what is missing.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= runs/case-study
+INSTALL := $(BIN)/python locks/install.py
+LOCKS  := pyproject.toml $(wildcard locks/python*.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help study test quick lint bench docs gpu engines clean
+.PHONY: help study test quick lint bench docs gpu engines locks clean
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(VENV)/.ready: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
+
+# What it takes to use samepath, cameras included; to build the docs; to test, and to look at style and types.
+$(VENV)/.study: $(LOCKS) | $(BIN)/python
+	$(INSTALL) sensors
 	touch $@
 
-study: $(VENV)/.ready  ## the main job: the paper's case study on this machine, with its report
+$(VENV)/.docs: $(LOCKS) | $(BIN)/python
+	$(INSTALL) docs
+	touch $@
+
+$(VENV)/.ready: $(LOCKS) | $(BIN)/python
+	$(INSTALL) test lint
+	touch $@
+
+study: $(VENV)/.study  ## the main job: the paper's case study on this machine, with its report
 	$(BIN)/samepath study case-study --out $(OUT)
 
 test: $(VENV)/.ready  ## all tests
@@ -30,20 +44,23 @@ lint: $(VENV)/.ready  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready  ## the long proofs; tables on the terminal, JSON under bench/results/
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]' || echo "engines to compare with could not be installed"
+	$(INSTALL) bench || echo "engines to compare with could not be installed"
 	$(BIN)/python -m bench
 
 gpu: $(VENV)/.ready  ## on a machine with an NVIDIA card: are the card's bytes the software's, and how fast; bench/results/gpu.json
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]'
 	$(BIN)/python -m pytest -q tests/simulator/sensors/test_cuda_core.py tests/simulator/sensors/test_cuda_card.py tests/simulator/sensors/test_cuda_nvrtc.py
 	$(BIN)/python -m bench gpu
 
-docs: $(VENV)/.ready  ## the docs as a site in build/site; a link that leads nowhere fails
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+docs: $(VENV)/.docs  ## the docs as a site in build/site; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 engines: $(VENV)/.ready  ## every engine of other people that can be installed here (about 1.5 GB)
 	.ci/engines
+
+locks:  ## make locks/ anew: UPGRADE=--upgrade takes the newest versions that pyproject.toml allows
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python locks/install.py --without-samepath release
+	build/tools/bin/python locks/make.py --uv build/tools/bin/uv $(UPGRADE)
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
