@@ -13,19 +13,20 @@ LOCKS  := pyproject.toml $(wildcard locks/python*.txt)
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(BIN)/python:
+# pip is the last thing that venv makes: one that was interrupted is begun anew.
+$(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 # What it takes to use samepath, cameras included; to build the docs; to test, and to look at style and types.
-$(VENV)/.study: $(LOCKS) | $(BIN)/python
+$(VENV)/.study: $(LOCKS) | $(BIN)/pip
 	$(INSTALL) sensors
 	touch $@
 
-$(VENV)/.docs: $(LOCKS) | $(BIN)/python
+$(VENV)/.docs: $(LOCKS) | $(BIN)/pip
 	$(INSTALL) docs
 	touch $@
 
-$(VENV)/.ready: $(LOCKS) | $(BIN)/python
+$(VENV)/.ready: $(LOCKS) | $(BIN)/pip
 	$(INSTALL) test lint
 	touch $@
 

@@ -24,6 +24,8 @@ PACKAGED: Final = ROOT / "src" / "samepath" / "instrument" / "host" / "locked_ve
 PLATFORM: Final = "x86_64-manylinux_2_31"
 # What nobody needs who uses samepath.
 TOOLS: Final = ("build", "release", "test", "lint", "docs", "bench")
+# What hatchling asks for when a checkout is installed in place.
+IN_PLACE: Final = ("editables>=0.5",)
 # Not required by samepath itself, but it compiles every kernel of the cameras.
 COMPUTES_TOO: Final = ("llvmlite",)
 HEADER: Final = """\
@@ -69,7 +71,7 @@ def requirements() -> Sets:
     """Return what each extra requires, references to other extras resolved; ``base``, ``build`` and ``release`` are sets too."""
     tables = project()
     extras = {"base": tables["project"]["dependencies"], **tables["project"]["optional-dependencies"]}
-    extras |= {"build": tables["build-system"]["requires"], "release": tables["dependency-groups"]["release"]}
+    extras |= {"build": [*tables["build-system"]["requires"], *IN_PLACE], "release": tables["dependency-groups"]["release"]}
 
     def flat(name: str) -> list[str]:
         lines: list[str] = []
