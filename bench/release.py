@@ -60,7 +60,7 @@ def build_twice(work: Path) -> dict[str, Any]:
     when = subprocess.run([*git, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=True).stdout.strip()
     tools = work / "builder"
     _quietly([sys.executable, "-m", "venv", str(tools)])
-    _quietly([str(tools / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "build"])
+    _quietly([str(tools / "bin" / "python"), str(ROOT / "locks" / "install.py"), "--without-samepath", "build", "release"])
     found: list[dict[str, str]] = []
     sizes: dict[str, int] = {}
     for number, builder in enumerate(BUILDERS):
@@ -72,7 +72,7 @@ def build_twice(work: Path) -> dict[str, Any]:
         archive.unlink()
         environment = {**os.environ, **builder["environment"], "SOURCE_DATE_EPOCH": when}
         _quietly(
-            [str(tools / "bin" / "python"), "-m", "build", "--outdir", str(folder / "dist"), str(folder)],
+            [str(tools / "bin" / "python"), "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), str(folder)],
             umask=builder["umask"],
             environment=environment,
         )

@@ -16,6 +16,7 @@ from samepath.cli.app import app
 from samepath.core.errors import SamepathError
 from samepath.instrument.host.doctor import TOPICS, BusyProcess, Diagnosis, check_memory, examine, read_host, read_soft_limit
 from samepath.instrument.host.gpu import GpuInfo
+from samepath.instrument.host.locked import HERE, locked_versions
 from samepath.instrument.host.probe import Probe, Unknown
 
 CPU = "sys/devices/system/cpu"
@@ -101,7 +102,10 @@ def no_tools(command, limit_s):
     raise FileNotFoundError(command[0])
 
 
-def host_of(root, files, run=bare_metal, clock=None, processes=(), limits=0, tools=(), nvml=lambda: None):
+as_locked = locked_versions()[HERE].get
+
+
+def host_of(root, files, run=bare_metal, clock=None, processes=(), limits=0, tools=(), nvml=lambda: None, installed=as_locked):
     for path, text in files.items():
         target = Path(root) / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +117,7 @@ def host_of(root, files, run=bare_metal, clock=None, processes=(), limits=0, too
         processes=lambda: iter(processes),
         soft_limit=lambda name: limits,
         find_tool=lambda tool: f"/usr/bin/{tool}" if tool in tools else None,
+        installed=installed,
     )
 
 
@@ -127,6 +132,14 @@ def test_a_quiet_host_is_good_in_every_topic(tmp_path):
     found = examine(host_of(tmp_path, QUIET, tools=ALL_TOOLS), check_memory(4096))
     assert {diagnosis.topic: diagnosis.finding for diagnosis in found if diagnosis.status != "good"} == {}
     assert len(found) == len(TOPICS) + 2
+
+
+def test_libraries_that_differ_from_the_lock_are_a_note_with_both_versions(tmp_path):
+    locked = locked_versions()[HERE]
+    there = {**locked, "numpy": "1.99"}
+    found = by_topic(host_of(tmp_path, QUIET, tools=ALL_TOOLS, installed=there.get))["libraries"]
+    assert (found.status, found.finding) == ("note", f"numpy 1.99 (lock: {locked['numpy']})")
+    assert "pip install" in found.advice
 
 
 @pytest.mark.parametrize("topic", sorted(BAD))

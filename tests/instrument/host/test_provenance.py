@@ -487,6 +487,7 @@ def test_this_host_is_described_in_plain_json_without_its_name_or_a_home():
         "working_folder",
         "python",
         "libraries",
+        "differs_from_lock",
         "environment",
         "operating_system",
         "cpu",

@@ -33,6 +33,7 @@ from samepath.core.streams import stream
 from samepath.core.units import parse_quantity
 from samepath.instrument.host.facts import CPU_FOLDER, CoreSet, Virtualisation
 from samepath.instrument.host.gpu import GpuInfo, NvmlLoader, load_nvml
+from samepath.instrument.host.locked import Versions, installed_version
 from samepath.instrument.host.probe import Probe, Unknown
 from samepath.instrument.host.provenance import Provenance, collect_provenance
 
@@ -292,10 +293,12 @@ def read_host(
     processes: Callable[[], Iterable[psutil.Process]] = psutil.process_iter,
     soft_limit: Callable[[str], int | Unknown] = read_soft_limit,
     find_tool: Callable[[str], str | None] = shutil.which,
+    installed: Versions = installed_version,
 ) -> ExaminedHost:
-    """Ask the host everything; never raises. The last four stand for the system's own answers, for tests."""
+    """Ask the host everything; never raises. The last five stand for the system's own answers, for tests."""
     return ExaminedHost(
-        facts=collect_provenance([], None, clock, root=probe.root, run=probe.run, nvml=nvml),  # first: it reads the load
+        # First: it reads the load.
+        facts=collect_provenance([], None, clock, root=probe.root, run=probe.run, nvml=nvml, installed=installed),
         busy=_busy(clock, processes),
         isolated=probe.read(f"{CPU_FOLDER}/isolated"),
         swap_used_bytes=_swap_used_bytes(probe),
@@ -516,6 +519,10 @@ TOPICS: Final = (
     Topic("ASLR", lambda host: host.aslr, lambda mode: ("note", f"on (mode {mode})") if mode else ("good", "off"),
         "Random addresses change the order of whatever is sorted or hashed by address.",
         "run the simulator under setarch -R to see whether it matters"),
+    Topic("libraries", lambda host: host.facts.differs_from_lock,
+        lambda differing: ("note", ", ".join(differing)) if differing else ("good", "the versions of the lock"),
+        "samepath was tested with the versions of its lock; another version of a library that computes may give other bits.",
+        "install the locked versions where bits must be those of another machine: pip install 'NAME==VERSION'"),
     Topic("tools", lambda host: host.tools, _tools,
         "They make load (stress-ng), bind memory (numactl) and test it (memtester); samepath needs none of them.",
         "install those that the study calls for"),

@@ -6,7 +6,6 @@ that change results are kept, and neither host nor user is named.
 
 import dataclasses
 import functools
-import importlib.metadata
 import os
 import platform
 import re
@@ -33,6 +32,7 @@ from samepath.instrument.host.facts import (
     read_virtualisation,
 )
 from samepath.instrument.host.gpu import GpuInfo, NvmlLoader, load_nvml, read_gpus
+from samepath.instrument.host.locked import Versions, differences_from_lock, installed_version
 from samepath.instrument.host.probe import Checkout, Probe, Runner, Unknown, read_checkout, run_command
 
 LIBRARIES = ("numpy", "pyarrow", "scipy")
@@ -78,6 +78,7 @@ class Provenance:
     working_folder: Checkout | Unknown | None
     python: PythonBuild
     libraries: Mapping[str, str]
+    differs_from_lock: tuple[str, ...] | Unknown
     environment: Mapping[str, str]
     operating_system: OperatingSystem
     cpu: Cpu
@@ -101,10 +102,11 @@ def collect_provenance(
     run: Runner = run_command,
     environment: Mapping[str, str] = os.environ,
     nvml: NvmlLoader = load_nvml,
+    installed: Versions = installed_version,
 ) -> Provenance:
     """Describe this moment on this host; never raises.
 
-    ``root`` stands for ``/`` and ``run`` starts commands, for hosts presented by tests.
+    ``root`` stands for ``/``, ``run`` starts commands, ``installed`` returns versions of libraries: tests present their own.
     """
     probe = Probe(root, run)
     load_average = read_load_average(probe)  # first, before the commands below add to it
@@ -115,7 +117,8 @@ def collect_provenance(
         samepath=SamepathVersion(samepath.__version__, read_checkout(probe, Path(__file__).parent, Path(__file__).name)),
         working_folder=_working_folder(probe),
         python=_read_python(),
-        libraries=_library_versions(),
+        libraries=_library_versions(installed),
+        differs_from_lock=differences_from_lock(installed),
         environment={name: hide_home(environment[name]) for name in ENVIRONMENT if name in environment},
         operating_system=read_operating_system(probe),
         cpu=read_cpu(probe),
@@ -174,17 +177,10 @@ def _read_python() -> PythonBuild:
     )
 
 
-def _library_versions() -> dict[str, str]:
-    required = {name: _library_version(name) or Unknown.because("not installed") for name in LIBRARIES}
-    optional = {name: _library_version(name) for name in OPTIONAL_LIBRARIES}
+def _library_versions(installed: Versions) -> dict[str, str]:
+    required = {name: installed(name) or Unknown.because("not installed") for name in LIBRARIES}
+    optional = {name: installed(name) for name in OPTIONAL_LIBRARIES}
     return required | {name: version for name, version in optional.items() if version is not None}
-
-
-def _library_version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _plain(value: object) -> object:

@@ -166,7 +166,14 @@ def print_document(console: Console, document: Document) -> None:
     console.print(verdict_line(document))
     if len(document.cells) > FEW_CELLS:
         print_study(console, document)
-        return
+    else:
+        _print_cells(console, document)
+    if differing := document.differs_from_lock:
+        shown = ", ".join(differing[:_MAX_LINES]) + (f" and {more} more" if (more := len(differing) - _MAX_LINES) > 0 else "")
+        console.print(Text(f"Versions that differ from the lock: {shown}", style="dim"), soft_wrap=True)
+
+
+def _print_cells(console: Console, document: Document) -> None:
     console.print(cell_table(document, phases=console.width >= WIDE_COLUMNS))
     for note in how_run_notes(document.cells, beside_published=False):
         console.print(Text(note, style="dim"), soft_wrap=True)

@@ -66,6 +66,12 @@ class Document:
         """The worst of all cells."""
         return overall(self.cells)
 
+    @property
+    def differs_from_lock(self) -> tuple[str, ...]:
+        """The libraries of the measurement whose versions are not those of the lock; empty for logs and older studies."""
+        found = self.provenance.get("differs_from_lock", ())
+        return (found,) if isinstance(found, str) else tuple(str(line) for line in found) if isinstance(found, list) else ()
+
     @cached_property
     def study(self) -> StudyAnalysis:
         """What all cells show together."""

@@ -37,6 +37,7 @@ def render_junit(document: Document) -> str:
             "criterion": document.cells[0].options.criterion.value,
             "command": document.command,
             "partial": document.partial,
+            "differs_from_lock": ", ".join(document.differs_from_lock),
         },
     )
     for cell in document.cells:
