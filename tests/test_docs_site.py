@@ -1,5 +1,6 @@
 """The docs as a site: built without a warning, links lead somewhere, nobody is sent elsewhere, everybody can read it."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -15,6 +16,13 @@ from tests.support.chromium import BROWSER, chromium
 ROOT = Path(__file__).parents[1]
 
 pytestmark = pytest.mark.slow
+
+
+def needs_browser(test):
+    reason = "neither chromium, chromium-browser nor google-chrome is on PATH"
+    return pytest.mark.browser(pytest.mark.skipif(BROWSER is None, reason=reason)(test))
+
+
 # A page of each kind: pictures, code, long tables, help texts; as people look at them.
 LOOKS = (
     ("index", {}),
@@ -77,8 +85,61 @@ def test_the_reference_of_the_command_line_has_every_verb_and_option(pages):
         assert option in text, option
 
 
-@pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="neither chromium, chromium-browser nor google-chrome is on PATH")
+def test_the_button_of_every_console_block_copies_commands_alone(pages):
+    copied = [unescape(text) for page in pages.values() for text in re.findall(r'data-copy="([^"]*)"', page)]
+    assert len(copied) > 60
+    for text in copied:
+        assert not re.search(r"^(?:[\w-]+)?[$#] ", text, re.MULTILINE), text
+    (explained,) = [text for text in copied if text.startswith("samepath explain runs/crossing")]
+    assert explained == "samepath explain runs/crossing"  # and nothing of what it prints
+
+
+@pytest.mark.parametrize(
+    ("console", "commands"),
+    [
+        ("$ one\nprinted\n$ two --flag   # why\n", "one\ntwo --flag   # why"),
+        ("# apt-get install x\n$ y\n", "apt-get install x\ny"),
+        ("$ long \\\n    --more \\\n    --most\n$ 1 is printed\n  2\n", "long \\\n    --more \\\n    --most\n1 is printed"),
+        ("main$ one\nnode$ two\n", "one\ntwo"),
+        ("only output\n", ""),
+    ],
+)
+def test_commands_are_told_from_what_they_print(console, commands):
+    spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "web" / "docs" / "hooks.py")
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    assert hooks.commands_of(console) == commands
+
+
+@needs_browser
+def test_the_search_finds_a_page_of_a_site_that_is_opened_as_files(site):
+    with chromium() as open_page:
+        page = open_page((site / "index.html").as_uri(), wait=False)
+        page.locator(".md-search__input").click()
+        page.keyboard.type("clopper")
+        found = page.locator("a.md-search-result__link").first
+        found.wait_for(state="visible", timeout=60_000)
+        with page.expect_navigation():
+            found.click()
+        assert not page.url.endswith("/index.html")
+        assert "Clopper" in page.locator("article").inner_text()
+        assert [url for url in page.asked if not url.startswith(("file:", "data:"))] == []
+
+
+@needs_browser
+def test_what_the_button_copies_can_be_pasted(site):
+    with chromium() as open_page:
+        page = open_page((site / "tutorials" / "gate.html").as_uri(), wait=False)
+        block = page.locator(".highlight[data-copy]").first
+        block.scroll_into_view_if_needed()
+        block.locator(".md-code__button[data-md-type=copy], .md-clipboard").first.click()
+        page.evaluate("document.body.append(document.createElement('textarea'))")
+        page.locator("body > textarea").focus()
+        page.keyboard.press("Control+V")
+        assert page.locator("body > textarea").input_value() == block.get_attribute("data-copy")
+
+
+@needs_browser
 def test_axe_finds_nothing_serious(site):
     from axe_playwright_python.sync_playwright import Axe
 

@@ -2,8 +2,11 @@
 
 A page with all options would have to be written anew with every option that comes, and would be wrong until then. Files of the
 repository that are no pages, such as ``deploy/README.md``, are linked where the repository is: a site does not have them.
+
+The button beside a console block copies its commands without prompts and without output, so that they can be pasted.
 """
 
+import html
 import posixpath
 import re
 from pathlib import Path
@@ -17,6 +20,9 @@ PLACE = re.compile(r"<!-- verbs -->.*", re.DOTALL)
 
 REPOSITORY = "https://github.com/samepath/samepath/blob/main/"
 ROOT = Path(__file__).parents[2]
+CODE_BLOCK = re.compile(r'<div class="highlight">(?=<pre><span></span><code>(?P<code>.*?)</code></pre></div>)', re.DOTALL)
+# Of a user, of root, of a named host.
+PROMPT = re.compile(r"(?:[\w-]+)?[$#] ")
 OUTSIDE = re.compile(r"\]\((?P<path>\.\./[^)#:]+)(?P<anchor>#[^)]*)?\)")
 
 
@@ -25,6 +31,38 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:  # noqa: 
     folder = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
     markdown = OUTSIDE.sub(lambda found: _link(found, folder), markdown)
     return PLACE.sub(lambda _: reference(), markdown) if page.file.src_uri == PAGE else markdown
+
+
+def on_page_content(content: str, **_: object) -> str:
+    """Give each console block the text that its button copies: the theme takes ``data-copy`` where it is set."""
+    return CODE_BLOCK.sub(_with_commands, content)
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Name the theme's search dialog: a screen reader announces one without a name as nothing."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
+
+
+def _with_commands(block: re.Match[str]) -> str:
+    # Only console blocks have prompts (gp) or output (go).
+    if 'class="gp"' not in block["code"] and 'class="go"' not in block["code"]:
+        return block[0]
+    commands = commands_of(html.unescape(re.sub(r"<[^>]+>", "", block["code"])))
+    return f'<div class="highlight" data-copy="{html.escape(commands)}">' if commands else block[0]
+
+
+def commands_of(console: str) -> str:
+    """Return the commands of a console block, with the lines that continue them, without prompts and output."""
+    kept: list[str] = []
+    continued = False
+    for line in console.splitlines():
+        prompt = PROMPT.match(line)
+        if prompt or continued:
+            kept.append(line[prompt.end() :] if prompt else line)
+            continued = line.endswith("\\")
+    return "\n".join(kept)
 
 
 def _link(found: re.Match[str], folder: str) -> str:
