@@ -72,12 +72,14 @@ def test_every_key_of_a_study_is_documented():
         assert f"`{name}`" in text, name
 
 
-def test_the_first_example_prints_what_the_page_says():
+def test_the_first_example_prints_what_the_page_says(tmp_path):
+    (log,) = [block for block in blocks("docs/start.md", "text") if block.startswith("repeat,time")]
+    (tmp_path / "log.csv").write_text(log)
     example = next(block for block in blocks("docs/start.md", "console") if "samepath analyse" in block)
     command, _, expected = example.partition("\n")
     arguments = command.removeprefix("$ .venv/bin/samepath ").split()
     result = subprocess.run(
-        [sys.executable, "-m", "samepath", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "samepath", *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert [line.rstrip() for line in result.stdout.splitlines()] == expected.splitlines()
 
@@ -121,19 +123,20 @@ def test_every_promise_has_a_test_or_a_measurement():
             assert "::test_" in row or "python -m bench " in row, row
 
 
-def test_every_standard_channel_and_column_of_a_trace_is_documented(tmp_path):
+def test_every_standard_channel_and_column_of_a_trace_is_documented(tmp_path, monkeypatch):
     import pyarrow.parquet as pq
 
     import samepath
     from samepath.core.channels import RESAMPLING, STANDARD
 
     text = (ROOT / "docs" / "traces.md").read_text("utf-8")
-    samepath.store(samepath.load(ROOT / "tests" / "data" / "tsl_format.txt"), tmp_path)
+    samepath.store(samepath.load(ROOT / "tests" / "data" / "tsl_format.txt"), tmp_path / "runs" / "demo")
     columns = {name for part in tmp_path.rglob("*.parquet") if "host" not in part.name for name in pq.read_schema(part).names}
     assert {"repeat", "digest", "events", "x_m"} <= columns
     for name in (*STANDARD, RESAMPLING, *columns):
         assert f"`{name}`" in text, name
-    names = run_block(blocks("docs/traces.md", "python")[0].replace("tests/data", str(ROOT / "tests" / "data")))
+    monkeypatch.chdir(tmp_path)
+    names = run_block(blocks("docs/traces.md", "python")[0])
     assert names["repeat"].values.shape[1] == len(names["repeat"].channels)
 
 

@@ -102,7 +102,8 @@ def shape(text):
 def test_the_page_shows_what_is_said(unseeded, clean_but_served_at_random):
     """Of the page's examples the script is the one that is run, and the words are those that come, numbers aside."""
     page = (ROOT / "docs" / "twice.md").read_text("utf-8")
-    assert (SCRIPTS / "unseeded.py").read_text("utf-8") in page
+    for name in ("drive", "unseeded", "clean", "threaded", "traffic_manager"):
+        assert f"```python\n{(SCRIPTS / f'{name}.py').read_text('utf-8')}```" in page, name
     for words in (unseeded.words(), clean_but_served_at_random.words()):
         assert shape(words) in shape(page), words
 
