@@ -1,5 +1,5 @@
-# Every target makes its own .venv from nothing but Python >= 3.11, pip and make, and installs what it needs there and no more: the
-# versions and hashes of locks/. Targets share the environment, so a second one adds only what is missing.
+# Every target needs only Python >= 3.11, pip and make. It makes .venv and installs there what it needs,
+# with the versions and hashes of locks/. Targets share .venv: a second target adds what is missing.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -13,11 +13,11 @@ LOCKS  := pyproject.toml $(wildcard locks/python*.txt)
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-# pip is the last thing that venv makes: one that was interrupted is begun anew.
+# venv installs pip last, so an environment without pip is incomplete and is made again.
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
-# What it takes to use samepath, cameras included; to build the docs; to test, and to look at style and types.
+# .study: samepath with its cameras. .docs: the site. .ready: tests, style and types.
 $(VENV)/.study: $(LOCKS) | $(BIN)/pip
 	$(INSTALL) sensors
 	touch $@
@@ -40,8 +40,8 @@ quick: $(VENV)/.ready  ## tests without those that take long or need an engine, 
 	$(BIN)/python -m pytest -m 'not slow and not engine and not browser and not cluster'
 
 lint: $(VENV)/.ready  ## ruff and mypy --strict
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench locks
+	$(BIN)/ruff format --check src tests bench locks
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready  ## the long proofs; tables on the terminal, JSON under bench/results/
@@ -58,7 +58,7 @@ docs: $(VENV)/.docs  ## the docs as a site in build/site; a link that leads nowh
 engines: $(VENV)/.ready  ## every engine of other people that can be installed here (about 1.5 GB)
 	.ci/engines
 
-locks:  ## make locks/ anew: UPGRADE=--upgrade takes the newest versions that pyproject.toml allows
+locks:  ## write locks/ again; UPGRADE=--upgrade takes the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv build/tools
 	build/tools/bin/python locks/install.py --without-samepath release
 	build/tools/bin/python locks/make.py --uv build/tools/bin/uv $(UPGRADE)

@@ -1,9 +1,9 @@
-"""Install this checkout into the environment of the Python that runs this file, with the versions and hashes of its lock.
+"""Install this checkout, with the versions and hashes of its lock, for the Python that runs this file.
 
 usage: .venv/bin/python locks/install.py [--without-samepath] [EXTRA ...]
 
-What is installed already stays if its version fits. Where there is no lock for the Python or the machine, one line says so, and the
-newest versions that pyproject.toml allows are installed.
+A package that is already installed at the version of the lock stays. Without a lock for the Python or
+the machine, this prints one line and installs the newest versions that pyproject.toml allows.
 """
 
 import platform
@@ -20,7 +20,7 @@ _PACKAGE: Final = re.compile(r"^[A-Za-z0-9].*?^    # (?P<extras>.*?)$\n?", re.MU
 
 
 def select(lock: str, extras: set[str]) -> str:
-    """Return the packages of a lock that any of the extras needs, as a requirements file."""
+    """Return a requirements file with the packages of a lock that any of the extras needs."""
     found = [match for match in _PACKAGE.finditer(lock) if extras & set(match["extras"].split(", "))]
     known = {extra for match in _PACKAGE.finditer(lock) for extra in match["extras"].split(", ")}
     if unknown := extras - known:
@@ -29,7 +29,7 @@ def select(lock: str, extras: set[str]) -> str:
 
 
 def main() -> None:
-    """Install what the command line asks for."""
+    """Install the extras of the command line."""
     extras = [word for word in sys.argv[1:] if not word.startswith("-")]
     with_samepath = "--without-samepath" not in sys.argv
     python = f"{sys.version_info.major}.{sys.version_info.minor}"

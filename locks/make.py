@@ -1,11 +1,11 @@
-"""Make the locks anew: one file per supported Python with every version and hash, and the versions that samepath itself names.
+"""Write the locks: one file per supported Python, and the versions that the package carries.
 
 usage: python locks/make.py [--upgrade] [--uv PROGRAM]
 
-Without ``--upgrade`` a version stays as it is while ``pyproject.toml`` allows it. All Pythons get the same version of a library
-where one exists for all of them, because the bits must not depend on the Python. The resolver is uv, for Linux on x86-64. Only
-hashes of files that fit such a machine are kept: wheels, or the source archive of a package that has no wheel. The files hold no
-address of an index.
+Without ``--upgrade`` a version stays as it is while ``pyproject.toml`` allows it. All Pythons get
+the same version of a library where one exists for all of them, because the bits must not depend on
+the Python. uv resolves, for Linux on x86-64. A lock keeps only the hashes of files that fit such a
+machine: wheels, or the source archive of a package without a wheel. It holds no address of an index.
 """
 
 import argparse
@@ -22,15 +22,16 @@ LOCKS: Final = ROOT / "locks"
 PACKAGED: Final = ROOT / "src" / "samepath" / "instrument" / "host" / "locked_versions.json"
 # The oldest C library that CARLA's client runs on; newer systems take the same wheels.
 PLATFORM: Final = "x86_64-manylinux_2_31"
-# What nobody needs who uses samepath.
+# Users of samepath need none of these sets.
 TOOLS: Final = ("build", "release", "test", "lint", "docs", "bench")
-# What hatchling asks for when a checkout is installed in place.
+# hatchling imports it to install a checkout in place.
 IN_PLACE: Final = ("editables>=0.5",)
-# Not required by samepath itself, but it compiles every kernel of the cameras.
+# numba requires it, and it compiles every kernel of the cameras.
 COMPUTES_TOO: Final = ("llvmlite",)
 HEADER: Final = """\
-# Every version and hash for Python {python} on Linux x86-64. Made by `make locks`, never by hand.
-# All of it: pip install --require-hashes -r {name}. A part: python locks/install.py EXTRA ...
+# Every version and hash for Python {python} on Linux x86-64. `make locks` writes this file.
+# All packages: pip install --require-hashes -r {name}
+# Those of some extras: python locks/install.py EXTRA ...
 # The comment below a package names the extras that need it.
 """
 
@@ -38,7 +39,7 @@ Sets = dict[str, list[str]]
 
 
 def main() -> None:
-    """Resolve for every supported Python, in order, and write what came."""
+    """Resolve for every supported Python, oldest first, and write the files."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions that pyproject.toml allows")
     parser.add_argument("--uv", default="uv", help="the program uv")
@@ -68,7 +69,10 @@ def pythons() -> list[str]:
 
 
 def requirements() -> Sets:
-    """Return what each extra requires, references to other extras resolved; ``base``, ``build`` and ``release`` are sets too."""
+    """Return the requirements of each extra, without references to other extras.
+
+    ``base`` is the package without extras, ``build`` and ``release`` are the tools for archives.
+    """
     tables = project()
     extras = {"base": tables["project"]["dependencies"], **tables["project"]["optional-dependencies"]}
     extras |= {"build": [*tables["build-system"]["requires"], *IN_PLACE], "release": tables["dependency-groups"]["release"]}
@@ -84,7 +88,7 @@ def requirements() -> Sets:
 
 
 def ray_version() -> str:
-    """Return the version of Ray that the RayCluster names: KubeRay wants that of the image equal to it."""
+    """Return the version of Ray in the RayCluster; KubeRay requires the same one in the image."""
     found = re.search(r"rayVersion: (\S+)", (ROOT / "deploy" / "kuberay" / "raycluster.yaml").read_text("utf-8"))
     if found is None:
         raise SystemExit("deploy/kuberay/raycluster.yaml: expected a line rayVersion, found none")
@@ -92,7 +96,11 @@ def ray_version() -> str:
 
 
 def resolve(uv: str, python: str, wanted: dict[str, str]) -> tuple[dict[str, dict[str, Any]], Sets]:
-    """Resolve all sets together for one Python; returns the file entries by package, and the extras that need each."""
+    """Resolve all sets together for one Python.
+
+    Returns the entry of uv's lock for each package, and for each package the extras that need it.
+    ``wanted`` has the versions to prefer.
+    """
     sets = requirements()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -110,7 +118,7 @@ def resolve(uv: str, python: str, wanted: dict[str, str]) -> tuple[dict[str, dic
             return folder / output
 
         compile_("all", "all.txt", "ray.txt")
-        # From here on uv has everything in its cache; asking the index again takes minutes.
+        # uv has everything in its cache now; asking the index again takes minutes.
         lock = tomllib.loads(compile_("all", "pylock.all.toml", "all.txt", "--offline").read_text("utf-8"))
         needed: Sets = {}
         for name in sets:
@@ -125,7 +133,7 @@ def pins(text: str) -> dict[str, str]:
 
 
 def lock_text(python: str, files: dict[str, dict[str, Any]], needed: Sets) -> str:
-    """Return the text of a lock: packages by name, each with the hashes of its files and the extras that need it."""
+    """Return the text of a lock: packages by name, with hashes and the extras that need them."""
     lines = [HEADER.format(python=python, name=f"locks/python{python}.txt")]
     for name, file in sorted(files.items()):
         archives = file.get("wheels") or [file["sdist"]]
@@ -136,7 +144,7 @@ def lock_text(python: str, files: dict[str, dict[str, Any]], needed: Sets) -> st
 
 
 def packaged(versions: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    """Return what the package carries: by Python, the versions of the libraries that samepath itself requires, of any extra."""
+    """Return, by Python, the versions of the libraries that samepath or a user's extra requires."""
     lines = [line for name, found in requirements().items() if name not in TOOLS for line in found]
     names = {re.split(r"[^A-Za-z0-9._-]", line)[0] for line in lines} | {*COMPUTES_TOO}
     return {python: {name: found[name] for name in sorted(names) if name in found} for python, found in versions.items()}

@@ -74,6 +74,7 @@ def test_a_lock_has_every_requirement_at_a_version_that_is_allowed(python):
 def test_a_lock_is_whole_and_names_no_index(python):
     text = lock_of(python)
     assert "://" not in text
+    assert text.startswith(MAKE.HEADER.format(python=python, name=f"locks/python{python}.txt"))
     assert not re.search(r"^-", text, re.MULTILINE)
     blocks = re.findall(r"^(\S+)==\S+((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n    # (.+)\n", text, re.MULTILINE)
     assert [name for name, _, _ in blocks] == sorted(MAKE.pins(text))

@@ -34,12 +34,12 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:  # noqa: 
 
 
 def on_page_content(content: str, **_: object) -> str:
-    """Give each console block the text that its button copies: the theme takes ``data-copy`` where it is set."""
+    """Set ``data-copy`` on each console block: the theme's button copies that text if it is there."""
     return CODE_BLOCK.sub(_with_commands, content)
 
 
 def on_post_page(output: str, **_: object) -> str:
-    """Name the theme's search dialog: a screen reader announces one without a name as nothing."""
+    """Name the theme's search dialog, which a screen reader cannot announce without a name."""
     return output.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
     )
@@ -54,7 +54,7 @@ def _with_commands(block: re.Match[str]) -> str:
 
 
 def commands_of(console: str) -> str:
-    """Return the commands of a console block, with the lines that continue them, without prompts and output."""
+    """Return the commands of a console block and their continuation lines, without prompts."""
     kept: list[str] = []
     continued = False
     for line in console.splitlines():

@@ -1,7 +1,7 @@
-"""The library versions that this samepath was tested with, and what is installed here instead.
+"""The library versions that this samepath was tested with, and the installed ones that differ.
 
-``locked_versions.json`` holds the versions by supported Python. They are those of ``locks/`` in the repository,
-of the libraries that samepath itself requires. ``make locks`` writes both.
+``locked_versions.json`` holds, by Python, the versions of the libraries that samepath itself requires.
+``make locks`` writes it, together with ``locks/`` in the repository.
 """
 
 import importlib.metadata
