@@ -38,9 +38,9 @@ from tests.support.server_age import (
 from tests.support.serving import served
 
 SIZES = ((61, 37), (320, 240), (641, 361))
-TICKS = 40
+TICKS = 24
 SMALL = Script(width=41, height=23, tick_count=20)
-TRAFFIC = replace(SMALL, tick_count=400, width=9, height=7, traffic=TrafficSettings(vehicles=12, walkers=6))
+TRAFFIC = replace(SMALL, tick_count=200, width=9, height=7, traffic=TrafficSettings(vehicles=12, walkers=6))
 # With traffic that another client has ticked, or from a session without a reload, the world is another one.
 TRAFFIC_PASTS = ("2 s in real time", "17.35 s in real time", "a reload", "a session and a reload")
 AGES_S = (0.0, 2.0, 17.35)
