@@ -11,19 +11,7 @@ from importlib import import_module
 from bench.tools import code_measured
 
 BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load", "cameras", "lidar", "isolation", "kills")
-BENCHMARKS += (
-    "server",
-    "calls",
-    "fuzz",
-    "sensors",
-    "age",
-    "opengl",
-    "deadlock",
-    "link",
-    "cluster",
-    "faults",
-    "engine_overhead",
-)
+BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
 BENCHMARKS += ("growing", "far", "report", "age")
 BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view", "view_live")
 BENCHMARKS += ("vru",)

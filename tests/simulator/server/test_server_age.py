@@ -204,6 +204,15 @@ def test_a_name_that_several_clients_share_is_kept_until_the_last_has_gone():
     assert host.lamps.told == {}
 
 
+def test_names_that_a_client_gives_up_are_not_kept():
+    host, caller = server(RAIN), Somebody()
+    for number in range(50):
+        lamps = call(host, "query_lights_state", f"name {number}", caller=caller)
+        call(host, "update_lights_state", f"name {number}", [lamps[0]], True, caller=caller)
+    assert host.lamps.told == {}
+    assert host.connections.disconnect(caller) == ()
+
+
 def test_a_recording_does_not_depend_on_the_past(tmp_path, renderer):
     def recorded(past):
         host = server(SMALL, renderer, tmp_path)

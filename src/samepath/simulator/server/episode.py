@@ -158,6 +158,10 @@ class ConnectionState:
         """Note the name that a client gives; several clients may give the same one."""
         self._names.setdefault(name, set()).add(id(caller))
 
+    def forget_name(self, name: str) -> None:
+        """Drop a name, of whichever clients."""
+        self._names.pop(name, None)
+
     def disconnect(self, caller: Caller) -> tuple[str, ...]:
         """A client has gone, and its traffic managers with it; returns the names that no other client has."""
         self.callers.pop(id(caller), None)

@@ -146,7 +146,8 @@ def update_lights_state(
         )
     lamps.told = dict.fromkeys(lamps.told, False)
     if discard:
-        lamps.told.pop(client, None)
+        lamps.forget(client)
+        episode.connections.forget_name(client)
     elif client in lamps.told:
         lamps.told[client] = True
 
