@@ -176,6 +176,10 @@ def test_object():
 def test_unit():
     return 1
 
+@pytest.mark.repeatable(repeats=float("inf"))
+def test_for_ever():
+    return 1
+
 @pytest.mark.repeatable(repeats=4)
 def test_raises():
     if next(COUNT) > 4:
@@ -187,7 +191,7 @@ class TestPlain:
     def test_method(self, tmp_path):
         return len(str(tmp_path))
 """)
-    result.assert_outcomes(passed=1, failed=6, errors=1)
+    result.assert_outcomes(passed=1, failed=7, errors=1)
     output = result.stdout.str()
     for line in (
         "is for test functions and methods of plain classes: test_case is neither",
@@ -196,6 +200,7 @@ class TestPlain:
         "samepath: test_nothing returned nothing to compare: return a trace",
         "samepath: test_object returned a object at result['a'], which cannot be compared exactly",
         "a length like 1cm, 5 mm or 0.01 was wanted, but '1 parsec' came",
+        "samepath: 2 to 100000 repeats were wanted, but inf came",
         "RuntimeError: engine on fire",
         "samepath: this was run 3 of 4; those before it ended well",
     ):
@@ -298,6 +303,8 @@ def test_plain_values_are_compared_by_their_bits():
     assert outcomes({1, 2, 3}, {3, 2, 1}) == 1
     assert outcomes([1, 2], [1, 2, 3]) == 2
     assert outcomes("a", b"a") == 2
+    assert outcomes(10**5000, 10**5000) == 1  # longer than Python writes in decimal digits
+    assert outcomes(10**5000, 10**5000 + 1) == 2
     with pytest.raises(InputError, match="at least 2 runs were wanted to compare, but 1 came"):
         compare_values([1])
 

@@ -261,7 +261,7 @@ class SamepathRuns:
         repeats = told if told is not None else asked if asked is not None else config.getini("samepath_repeats") or REPEATS
         try:
             number = int(repeats)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # the last one of an infinite float
             number = 0
         if not 2 <= number <= _MOST_REPEATS:
             pytest.fail(f"samepath: 2 to {_MOST_REPEATS} repeats were wanted, but {repeats!r} came", pytrace=False)

@@ -35,6 +35,7 @@ from samepath.instrument.traces.store import store_repeats
 _DEEPEST: Final = 40
 _MOST_LEAVES: Final = 1_000_000
 _SHOWN: Final = 3
+_DECIMAL_BITS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,9 @@ def _leaf(item: object, place: str, name: str) -> Leaf:
     if item is None or isinstance(item, bool | str | bytes):
         return place, type(item).__name__, repr(item).encode(), None
     if isinstance(item, int):
-        return place, "int", str(item).encode(), float(item) if abs(item) < 2**1000 else None
+        # Python refuses to write very long integers in decimal digits.
+        digits = str(item) if item.bit_length() <= _DECIMAL_BITS_MAX else hex(item)
+        return place, "int", digits.encode(), float(item) if abs(item) < 2**1000 else None
     if isinstance(item, float):  # numpy's float64 too
         return place, "float", struct.pack("<d", math.nan if math.isnan(item) else item), float(item)
     array = np.asarray(item) if isinstance(item, np.ndarray | np.generic) else None
