@@ -11,11 +11,11 @@ taking longer or more memory than any real town: batches run in processes of the
 
 Recordings and tables (CSV, Parquet) come from grammars, too. Each is described, imported, analysed and played, or refused in
 one line, in processes with limits. SAMEPATH_BENCH_FILES says how many there are of each. SAMEPATH_BENCH_FUZZ names the parts
-that are wanted (``messages``, ``node-messages``, ``numbers``, ``files``, ``maps``; all if it is not set): each has a result of
-its own.
+that are wanted (``messages``, ``node-messages``, ``numbers``, ``files``, ``maps``; all if it is not set): each part
+writes a separate result.
 
-Numbers: every number of every method and of every blueprint is replaced by extreme ones that a client may send; whatever is
-taken must leave a world that ticks and whose snapshot goes on in the same way (``tests/support/extremes.py``).
+Numbers: every number of every method and of every blueprint is replaced by extreme ones that a client may send. A number
+that is accepted must leave a world that ticks and whose snapshot goes on in the same way (``tests/support/extremes.py``).
 """
 
 import asyncio

@@ -84,7 +84,7 @@ class KillFigures:
 
 
 def run(folder: Path, kills: int, longest_s: float, study: str = STUDY) -> KillFigures:
-    """Kill studies until so many processes were killed; each study is finished and compared with one that nobody killed."""
+    """Kill processes of studies; then finish each study and compare it with an undisturbed one."""
     chance = stream(1, "bench", "kills")
     (folder / "x.yaml").write_text(study, encoding="utf-8")
     _finish(folder, _start(folder, "study", "x.yaml", "--out", WHOLE))

@@ -2,7 +2,7 @@
 
 The client does not wait for its answers, so most kills come while calls are being made. Every fifth kill comes at any moment,
 also while the server starts or resumes. After each kill the journal must hold every call that was answered, each call once,
-and every tick with the digest that the same calls have in a world that nobody kills. After each round of kills the whole world
+and every tick with the digest that the same calls have in an undisturbed world. After each round of kills the whole world
 is compared. Each server is a fork of one process that has imported everything: a kill then takes a second, not three.
 
 Takes about four minutes for 200 kills; SAMEPATH_BENCH_SERVE_KILLS says how many there are.
@@ -36,7 +36,7 @@ LONGEST_S = 0.4  # from the first call to a kill
 START_S = 1.0  # of a kill at any moment, from the start of the process
 KILLS_PER_ROUND = 25
 WINDOW = 16  # calls that are sent ahead of their answers
-_EARLY = 5  # one kill in so many comes at any moment
+_EARLY = 5  # one kill in five comes at any moment
 _CARS = ("vehicle.audi.tt", "vehicle.tesla.model3", "vehicle.yamaha.yzf")
 _SYNCHRONOUS = [True, False, [True, 0.05], True, 0.01, 10, 0.0, False, 0.0, 0.0, True]
 
@@ -67,7 +67,7 @@ class ServeKillFigures:
 
 
 class Reference:
-    """The world that nobody kills. It makes the calls of :func:`_calls` when they are asked for, in their order."""
+    """The undisturbed world. It makes the calls of :func:`_calls` when they are asked for, in their order."""
 
     def __init__(self) -> None:
         self._desk = Desk(map_name="t-junction")
@@ -111,7 +111,7 @@ def _calls(desk: Desk) -> Iterator[tuple[Any, ...]]:
 
 
 def run(folder: Path, kills: int, *, seed: int = 1, kills_per_round: int = KILLS_PER_ROUND) -> ServeKillFigures:
-    """Kill servers until so many were killed."""
+    """Kill servers, ``kills`` of them."""
     chance, reference, figures = stream(seed, "bench", "serve kills"), Reference(), ServeKillFigures()
     with serve_pool() as pool:
         while figures.kills < kills:
@@ -167,7 +167,7 @@ def _parts(folder: Path) -> list[list[JournalRecord]]:
 
 
 def _look(folder: Path, reference: Reference, made: int, answered: int) -> tuple[int, ServeKillFigures]:
-    """Hold the journal against the world that nobody kills; returns the last call in it."""
+    """Compare the journal with the undisturbed world; returns the last call in it."""
     records = [record for part in _parts(folder) for record in part]
     calls = [_number(record) for record in records if record.kind is RecordKind.CALL]
     # Before a client asks for synchronous mode the world ticks by itself: those ticks belong to no call.

@@ -43,7 +43,7 @@ TEXTS = (
 TICKS = 3
 # Of one tick: a town with everything takes a hundredth of it.
 LONGEST_TICK_S = 20.0
-# Small, so that what goes beyond costs little. Pictures are large enough to be drawn.
+# Small, so that what goes beyond costs little. Images are large enough to be drawn.
 LIMITS = ServerLimits(actors=60, image_pixels=1 << 14, measurement_bytes=1 << 22)
 _SMALL = {"image_size_x": 16, "image_size_y": 12, "channels": 2, "points_per_second": 400}
 _SENSORS = ("sensor.other.imu", "sensor.other.gnss", "sensor.other.obstacle", "sensor.other.collision")

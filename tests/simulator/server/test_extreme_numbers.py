@@ -62,7 +62,7 @@ def _takes_numbers(reader):
 def test_a_substep_shorter_than_any_is_refused_by_name(number):
     host = episode()
     settings = Settings(synchronous_mode=True, fixed_delta_seconds=0.05, max_substep_delta_time=number)
-    with pytest.raises(CallError, match=r"max_substep_delta_time: at least 1e-06 s was wanted, but .* came"):
+    with pytest.raises(CallError, match=r"max_substep_delta_time: expected at least 1e-06 s, got "):
         call(host, "set_episode_settings", write_settings(settings))
     ticks(host, 2)
 
@@ -72,7 +72,7 @@ def test_a_step_that_no_tick_has_is_refused_by_name(number):
     host = episode()
     settings = Settings(synchronous_mode=True, fixed_delta_seconds=number)
     with pytest.raises(
-        CallError, match=r"fixed_delta_seconds: none, or a step of at least 0\.0001 and at most 10 s was wanted"
+        CallError, match=r"fixed_delta_seconds: expected none, or a step of at least 0\.0001 and at most 10 s, got"
     ):
         call(host, "set_episode_settings", write_settings(settings))
     assert host.settings.fixed_delta_seconds == 0.05
@@ -90,7 +90,7 @@ def test_a_sensor_with_the_shortest_period_measures_at_every_tick(tick):
 
 @pytest.mark.parametrize("period_s", [1e-4, 0.013, 0.02, 0.0249, 0.025])
 def test_a_period_of_less_than_half_a_step_is_due_at_every_tick_also_by_the_long_way(period_s):
-    """What is answered at once must be what the sums of every other period say."""
+    """The short way must return what the sums of all other periods return."""
     from math import floor
 
     step_s, slack_s = 0.05, 0.05 * 1e-3

@@ -1,4 +1,4 @@
-"""A call that was taken makes every later tick fail: whoever resumes goes on before it, and says what was left out."""
+"""An accepted call makes every later tick fail: a resumed server goes on before it, and logs what it left out."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tests.support.rpc import RawRpc
 from tests.support.serving import described
 
 WAIT_S = 60.0
-POISON = 97  # of max_substeps: no client wants so many
+POISON = 97  # of max_substeps: a number that no client uses
 
 
 def settings_with(substeps):

@@ -491,7 +491,7 @@ def _writing(state: CellState) -> Iterator[StoreWriter]:
             yield writer
         finally:
             writer.close_lock()
-    except OSError as error:  # writing has words of its own; this is a disk that cannot be read
+    except OSError as error:  # the disk cannot be read; errors of writing have their own message
         raise StoreError(f"{state.folder} cannot be read: {error.strerror or error}; what is finished is kept") from error
 
 

@@ -90,7 +90,7 @@ class StoreWriter:
             raise
 
     def _begin(self) -> None:
-        """Check the header, or write it. Under the lock: of two writers that begin an empty folder at once one is refused."""
+        """Check the header, or write it. Under the lock: of two writers on one empty folder one is refused."""
         existing = self.folder / HEADER_FILE
         if existing.exists():
             found = schema.header_from_json(existing.read_text("utf-8"), str(existing))

@@ -59,7 +59,7 @@ _PART: Final = re.compile(r"part-(\d{6,})\.journal")
 _SNAPSHOT: Final = re.compile(r"snapshot-(\d{6,})\.episode")
 _PARTIAL: Final = re.compile(r"\..*\.partial")
 _KEPT: Final = 2  # snapshots: if the newest cannot be read, there is a way back
-# Snapshots that are kept when a server resumes: it may fail at once, and then the next one must go back further.
+# Snapshots that are kept when a server resumes: it may fail in its first tick, and then the next one must go back further.
 _KEPT_AT_RESUME: Final = 5
 
 

@@ -325,7 +325,7 @@ def _next_tick_error(episode: Episode, context: EpisodeContext) -> str:
     sent = context.maps.sent
     try:
         copy = snapshot.restore(snapshot.take(episode), context)
-        # As when it goes live: nobody is connected.
+        # As when it goes live: no client is connected.
         apply(copy, ServerResumed())
         apply(copy, WorldStep(step_of(copy)))
     except (KeyboardInterrupt, SystemExit):
@@ -336,7 +336,7 @@ def _next_tick_error(episode: Episode, context: EpisodeContext) -> str:
         return f"{type(error).__name__}: {' '.join(str(error).split())[:_CAUSE_CHARACTERS_MAX]}"
     finally:
         if sent is not None:
-            context.maps.keep(sent)  # the copy has read it anew, and the episode goes on with its own
+            context.maps.keep(sent)  # the copy has read the map again, and the episode keeps its map object
     return ""
 
 

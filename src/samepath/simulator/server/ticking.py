@@ -117,7 +117,7 @@ LONGEST_STEP_S: Final = 10.0
 _LONG_STEP_S: Final = 1.0
 _LONGEST_SUBSTEP_S: Final = 0.1
 _SUBSTEPS_MAX: Final = 100
-# No tick has shorter substeps, whatever a client wants.
+# No tick has shorter substeps.
 SHORTEST_SUBSTEP_S: Final = SHORTEST_STEP_S / _SUBSTEPS_MAX
 # Below this an actor has fallen off the edge of the map.
 _BOTTOM_M: Final = -500.0

@@ -108,13 +108,13 @@ def set_episode_settings(episode: Episode, settings: r.Settings) -> int:
     step_s = settings.fixed_delta_seconds
     if step_s and not SHORTEST_STEP_S <= step_s <= LONGEST_STEP_S:
         wanted = f"none, or a step of at least {SHORTEST_STEP_S:g} and at most {LONGEST_STEP_S:g} s"
-        raise CallError(f"fixed_delta_seconds: {wanted} was wanted, but {step_s:g} came")
+        raise CallError(f"fixed_delta_seconds: expected {wanted}, got {step_s:g}")
     substep_s = settings.max_substep_delta_time
     if substep_s < SHORTEST_SUBSTEP_S:
         wanted = f"at least {SHORTEST_SUBSTEP_S:g} s"
-        raise CallError(f"substepping: max_substep_delta_time: {wanted} was wanted, but {substep_s:g} came")
+        raise CallError(f"substepping: max_substep_delta_time: expected {wanted}, got {substep_s:g}")
     if settings.max_substeps < 1:
-        raise CallError(f"substepping: max_substeps: at least 1 was wanted, but {settings.max_substeps} came")
+        raise CallError(f"substepping: max_substeps: expected at least 1, got {settings.max_substeps}")
     if settings.synchronous_mode != episode.settings.synchronous_mode:
         episode.context.log(f"time: {'synchronous, ticks come from clients' if settings.synchronous_mode else 'real time'}")
         if settings.synchronous_mode and not episode.lights_set:
