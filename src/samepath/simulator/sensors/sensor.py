@@ -102,7 +102,8 @@ def is_due(period_s: float, elapsed_s: float, step_s: float) -> bool:
     one shorter than the step, is due at every tick.
     """
     slack_s = _ROUNDING * step_s
-    # A period of less than half a step is due at every tick, however the sums below are rounded. Those of a tiny period overflow.
+    # A period of less than half a step is due at every tick, however the sums below are rounded.
+    # The sums of a tiny period overflow.
     if period_s <= 0.5 * step_s or elapsed_s < slack_s:
         return True
     return math.floor((elapsed_s + slack_s) / period_s) > math.floor((elapsed_s - step_s + slack_s) / period_s)
