@@ -326,7 +326,7 @@ async def _serve(
 
     Pulse(complaint)
     if probe_port is not None:
-        probe = await serve_probe(complaint, settings.host, probe_port, _log)
+        probe = await serve_probe(complaint, settings.host, probe_port, _log, lambda: server.health().notes())
         _log(f"probe: http://{settings.host}:{probe.port}{PATH}")
     _log(f"serving map {settings.map_name} on {settings.host}:{server.port}, streams on {server.stream_port}")
     if drawn_by:

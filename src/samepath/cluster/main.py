@@ -15,6 +15,7 @@ import platform
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -236,7 +237,9 @@ class MainServer(SimulatorServer):
     # Looking on.
 
     def _status(self, now_s: float) -> ClusterStatus:
-        return status_of(self.main_settings.name, __version__, self.episode, self.shell, self.counters, now_s)
+        found = status_of(self.main_settings.name, __version__, self.episode, self.shell, self.counters, now_s)
+        pace = self._runner.health().pace
+        return found if pace is None else replace(found, real_time_ratio=pace.ratio)
 
     def look(self) -> ClusterStatus:
         """How the cluster stands right now; from any thread but the episode's.

@@ -293,6 +293,7 @@ class _Cluster:
             port=settings.page_port,
             log=self._log,
             complaint=self._complaint,
+            notes=lambda: self._main.health().notes(),
         )
         # The port is bound by now: whoever finds the address in the folder is answered, if a little later.
         publish_address(settings.run_folder or RUN_FOLDER, monitor.url, token)

@@ -80,9 +80,11 @@ _REQUEST_S: Final = 2.0
 _REQUEST_BYTES: Final = 8192
 
 
-async def serve_probe(complaint: Callable[[], str], host: str, port: int, log: Callable[[str], None]) -> Listener:
-    """Answer probes from now on. ``complaint`` says what is wrong, or nothing."""
-    found = await listen(lambda: _Visit(complaint), host, port, log)
+async def serve_probe(
+    complaint: Callable[[], str], host: str, port: int, log: Callable[[str], None], notes: Callable[[], str] = lambda: ""
+) -> Listener:
+    """Answer probes from now on. ``complaint`` returns what is wrong, or nothing; ``notes`` a line below ``ok``."""
+    found = await listen(lambda: _Visit(complaint, notes), host, port, log)
     found.start_serving()
     return found
 
@@ -90,8 +92,8 @@ async def serve_probe(complaint: Callable[[], str], host: str, port: int, log: C
 class _Visit(asyncio.Protocol):
     """One connection, for one request."""
 
-    def __init__(self, complaint: Callable[[], str]) -> None:
-        self._complaint = complaint
+    def __init__(self, complaint: Callable[[], str], notes: Callable[[], str]) -> None:
+        self._complaint, self._notes = complaint, notes
         self._request = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -107,20 +109,25 @@ class _Visit(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._request += data
         if b"\r\n\r\n" in self._request:
-            self._transport.write(_answer(bytes(self._request).split(b"\r\n", 1)[0], self._complaint))
+            self._transport.write(_answer(bytes(self._request).split(b"\r\n", 1)[0], self._complaint, self._notes))
             self._transport.close()
         elif len(self._request) > _REQUEST_BYTES:
             self._transport.abort()
 
 
-def _answer(line: bytes, complaint: Callable[[], str]) -> bytes:
+def probe_words(complaint: str, notes: str) -> str:
+    """The answer to a probe: what is wrong, or ``ok`` and figures below it."""
+    return complaint or (f"ok\n{notes}" if notes else "ok")
+
+
+def _answer(line: bytes, complaint: Callable[[], str], notes: Callable[[], str]) -> bytes:
     method, _, target = line.partition(b" ")
     if method not in (b"GET", b"HEAD") or target.split(b" ")[0] != PATH.encode():
         status, words = HTTPStatus.NOT_FOUND, f"there is GET {PATH}"
     else:
-        words = complaint()
-        status = HTTPStatus.SERVICE_UNAVAILABLE if words else HTTPStatus.OK
-    body = f"{words or 'ok'}\n".encode()
+        wrong = complaint()
+        status, words = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK, probe_words(wrong, notes())
+    body = f"{words}\n".encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -49,6 +49,11 @@ def test_the_figures_are_those_of_the_status():
     assert info == {"name": "crossing", "version": status.version, "map": "town", "mode": "real time"}
 
 
+def test_the_pace_in_real_time_is_a_figure():
+    assert samples(replace(one_fenced(), real_time_ratio=0.88))[("samepath_cluster_real_time_ratio",)] == 0.88
+    assert ("samepath_cluster_real_time_ratio",) not in samples(one_fenced())
+
+
 def test_what_is_not_known_is_absent():
     found = samples(one_fenced())
     assert ("samepath_cluster_node_step_seconds", ("node", "node-4")) in found

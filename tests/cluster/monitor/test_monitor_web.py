@@ -421,8 +421,11 @@ def test_after_stop_nobody_answers_and_the_port_is_free():
 
 def test_a_probe_asks_the_main_server_itself_and_not_its_status():
     wrong = []
-    with watched(working, complaint=lambda: "".join(wrong)) as web:
+    notes = []
+    with watched(working, complaint=lambda: "".join(wrong), notes=lambda: "".join(notes)) as web:
         assert ask(web, "GET", "/healthz")[:2] == (200, b"ok\n")
+        notes.append("simulated/wall 0.88")
+        assert ask(web, "GET", "/healthz")[:2] == (200, b"ok\nsimulated/wall 0.88\n")
         wrong.append("the episode has been busy for 91 s at frame 7")
         assert ask(web, "GET", "/healthz")[:2] == (503, b"the episode has been busy for 91 s at frame 7\n")
         assert ask(web, "GET", "/status.json")[0] == 200  # which is as it was

@@ -18,7 +18,7 @@ from samepath.simulator.server.journal_files import RecordKind, part_path, read_
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.resume import JournalConfig
 from samepath.simulator.server.rpc import Connection
-from samepath.simulator.server.runner import EpisodeHealth
+from samepath.simulator.server.runner import EpisodeHealth, RealTimePace
 from samepath.simulator.server.streams import StreamHub
 from samepath.simulator.server.ticking import TickFailedError
 from tests.support.journal_scenario import Desk, resumed
@@ -269,6 +269,16 @@ HEALTHY = EpisodeHealth(7, True, last_tick_age_s=900.0, busy_s=0.0, has_ended=Fa
 )
 def test_probes_look_at_the_episode_itself(health, words):
     assert health.complaint(60.0) == words
+
+
+def test_a_probe_shows_the_pace_in_real_time():
+    from samepath.core.service import probe_words
+
+    assert HEALTHY.notes() == ""
+    slow = HEALTHY._replace(synchronous=False, last_tick_age_s=0.1, pace=RealTimePace(8.8, 10.0, 10.0))
+    assert slow.notes() == "real time: 8.8 s simulated in 10.0 s, simulated/wall 0.88, expected 1"
+    assert probe_words(slow.complaint(60.0), slow.notes()) == f"ok\n{slow.notes()}"
+    assert probe_words("it hangs", slow.notes()) == "it hangs"
 
 
 def test_a_call_that_hangs_is_seen_from_other_threads(monkeypatch):

@@ -35,6 +35,7 @@ _GAUGES: Final[Sequence[tuple[str, str, Callable[[ClusterStatus], float | None]]
     ("ticks_per_second", "Ticks a second, recently.", lambda status: status.ticks_per_s),
     ("frames_per_second", "Frames a second, recently, all nodes together.", lambda status: status.frames_per_s),
     ("worst_lateness_seconds", "The longest a frame was late.", lambda status: status.worst_lateness_s),
+    ("real_time_ratio", "Simulated seconds per second of real time, recently.", lambda status: status.real_time_ratio),
     ("sensors", "Sensors that see.", lambda status: len(status.sensors)),
     ("waiting_nodes", "Nodes the present tick waits for.", lambda status: len(status.waiting_for)),
 )

@@ -133,6 +133,7 @@ class ClusterStatus:
     recent_tick_s: tuple[float, ...] = ()  # up to 100, the latest comes last
     tick_times: Histogram = Histogram()
     at_s: float = 0.0  # the main server's clock when this was so; it counts from an arbitrary start
+    real_time_ratio: float | None = None  # simulated seconds per second of the last 10 s; None in lockstep
 
 
 class StatusBoard:

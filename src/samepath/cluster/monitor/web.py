@@ -17,6 +17,7 @@ from samepath.cluster.monitor.prometheus import MissingLibraryError, StatusSourc
 from samepath.cluster.monitor.status import ClusterStatus, to_json
 from samepath.core.errors import SamepathError
 from samepath.core.service import PATH as PROBE_PATH
+from samepath.core.service import probe_words
 from samepath.core.web import HTML, JSON, TOKEN_HEADER, HttpAnswer, HttpRequest, WebServer, knows_token, line
 
 Thumbnail = Callable[[int], bytes | None]
@@ -64,8 +65,9 @@ class MonitorServer:
         names: Collection[str] = (),
         log: Callable[[str], None] = lambda line: None,
         complaint: Callable[[], str] = lambda: "",
+        notes: Callable[[], str] = lambda: "",
     ) -> None:
-        self._complaint = complaint
+        self._complaint, self._notes = complaint, notes
         self._source, self._thumbnail, self._actions, self._token = source, thumbnail, actions, token
         self._encoded: tuple[ClusterStatus | None, bytes] = (None, b"")
         self._web = WebServer(self._answer, what="the live page", host=host, port=port, names=names, log=log)
@@ -92,7 +94,7 @@ class MonitorServer:
             return HttpAnswer(HTTPStatus.OK, body, JSON) if body else _not_yet()
         if path == PROBE_PATH:
             wrong = self._complaint()
-            return line(HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK, wrong or "ok")
+            return line(HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK, probe_words(wrong, self._notes()))
         if path == "/metrics":
             return self._metrics()
         if picture := _PICTURE.fullmatch(path):

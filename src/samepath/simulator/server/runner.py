@@ -42,7 +42,9 @@ _CATCH_UP_S: Final = 0.25
 # How much faster or slower than the wall clock a world may be, and how often its pace is looked at.
 TIME_SCALES: Final = (0.1, 100.0)
 _LOOK_EVERY_S: Final = 10.0
-_KEEPS_UP: Final = 0.9
+# A world that is slower than it should be says so once in this time; windows end with a tick, so a little less is no slip.
+_SLIP_EVERY_S: Final = 60.0
+_KEEPS_UP: Final = 0.97
 # The outbox is handed over when there is nothing left to do, or as soon as it holds the answer of a client that has sent no
 # further call: it waits for that one, and must not wait for others' calls as well. Of a client that sends calls without pause
 # answers are handed over together, up to so many, or so many bytes, of which nobody knows yet that the client fetches them.
@@ -142,6 +144,7 @@ class EpisodeRunner:
             has_ended=not self._thread.is_alive(),
             failure="" if self.failure is None else self.failure.words,
             frame_s=self._pacer.frame_s(self.episode),
+            pace=self._pacer.pace,
         )
 
     def _run(self) -> None:
@@ -258,12 +261,34 @@ class EpisodeRunner:
             self._pacer.rest(episode)
 
 
+class RealTimePace(NamedTuple):
+    """How much simulated time passed in some time of the wall clock, and how much should have passed."""
+
+    simulated_s: float = 0.0
+    wall_s: float = 0.0
+    due_s: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Simulated seconds per second of the wall clock."""
+        return self.simulated_s / self.wall_s
+
+    def words(self) -> str:
+        """The figures in a line."""
+        return (
+            f"{self.simulated_s:.1f} s simulated in {self.wall_s:.1f} s, simulated/wall {self.ratio:.2f}, "
+            f"expected {self.due_s / self.wall_s:.2g}"
+        )
+
+
 class TickPacer:
     """When the next tick is due by the wall clock, and how long it is to be.
 
     ``scale`` is how many seconds pass in the world while one passes by the wall clock. Where no client has fixed a step, a
     world that is faster than real time ticks more often, so that its steps stay as short as they are; one that is slower ticks
-    as often as ever, with shorter steps: slow motion is no slide show. A scale that the machine cannot keep up with is said.
+    as often as ever, with shorter steps: slow motion is no slide show. A world that cannot keep up is logged once a minute.
+
+    ``pace`` is the pace of the last 10 s; None where a client sets it, and at the beginning.
 
     Whoever watches may slow this world down, or let it stand and step it (``samepath_pace``): that is a factor to the scale.
     """
@@ -274,6 +299,8 @@ class TickPacer:
         self._log = log
         self._last_s = clock.monotonic_s()
         self._looked_s, self._played_s = self._last_s, 0.0
+        self.pace: RealTimePace | None = None
+        self._minute = RealTimePace()
         self._steps_made = 0  # of those that were asked for while the world stands
 
     def wait_s(self, episode: Episode) -> float | None:
@@ -282,6 +309,7 @@ class TickPacer:
         if episode.settings.synchronous_mode or not connections.pace:
             self._last_s = self._looked_s = self._clock.monotonic_s()
             self._played_s = 0.0
+            self.pace, self._minute = None, RealTimePace()
             self._steps_made = min(self._steps_made, connections.steps_asked)  # they count anew when all have gone
             is_asked = not episode.settings.synchronous_mode and self._steps_made < connections.steps_asked
             return 0.0 if is_asked else None
@@ -316,15 +344,19 @@ class TickPacer:
         return step_s
 
     def _count(self, step_s: float, now_s: float, scale: float) -> None:
-        """Say it if the world is slower than it was asked to be; in real time the docs say what is lost."""
+        """Measure the pace of the world, and log a minute in which it was slower than it should be."""
         self._played_s += step_s
         over_s = now_s - self._looked_s
         if over_s < _LOOK_EVERY_S:
             return
-        reached = self._played_s / over_s
-        if self._scale != 1.0 and reached < _KEEPS_UP * scale:
-            self._log(f"--time-scale {scale:g} was asked for, {reached:.2g} world seconds a second is what this machine does")
+        self.pace = RealTimePace(self._played_s, over_s, over_s * scale)
+        self._minute = RealTimePace(*(a + b for a, b in zip(self._minute, self.pace, strict=True)))
         self._looked_s, self._played_s = now_s, 0.0
+        if self._minute.wall_s < _SLIP_EVERY_S:
+            return
+        if self._minute.simulated_s < _KEEPS_UP * self._minute.due_s:
+            self._log(f"the world is slower than the clock: {self._minute.words()}")
+        self._minute = RealTimePace()
 
 
 class PendingSpawnAnswers:
@@ -397,6 +429,11 @@ class EpisodeHealth(NamedTuple):
     failure: str = ""
     loop_age_s: float = 0.0  # since the event loop, which serves the clients, has run
     frame_s: float = 0.0  # from one tick to the next in real time
+    pace: RealTimePace | None = None  # of the last 10 s in real time
+
+    def notes(self) -> str:
+        """Figures for a probe that finds nothing wrong; empty where there are none."""
+        return "" if self.pace is None else f"real time: {self.pace.words()}"
 
     def complaint(self, stall_s: float) -> str:
         """What is wrong, if something takes longer than ``stall_s``; empty: all is well."""
