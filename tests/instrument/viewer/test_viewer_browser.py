@@ -434,3 +434,32 @@ def test_a_server_that_is_gone_is_one_line_on_the_page(browser):
     server.stop()
     assert text(page, "trouble") == "there is no such block"
     page.close()
+
+
+LOSE = """() => {
+    window.lost = document.getElementById('world').getContext('webgl2').getExtension('WEBGL_lose_context');
+    window.lost.loseContext();
+}"""
+
+
+def settle_finely(page):
+    """Wait for the finer image that a page without a graphics card draws when nothing has changed for a moment."""
+    width_px = page.evaluate("document.getElementById('world').clientWidth")
+    page.wait_for_selector(f'#world[width="{2 * width_px}"]')
+    settle(page)
+
+
+@pytest.mark.parametrize("view", ["2d", "3d"])
+def test_the_page_draws_on_when_the_graphics_card_is_back(browser, url, view):
+    page = browser(f"{url}#view={view}")
+    settle_finely(page)
+    before = page.screenshot()
+    page.evaluate(LOSE)
+    page.wait_for_selector("#trouble", state="visible")
+    assert "graphics card was taken away" in page.text_content("#trouble")
+    page.evaluate("window.lost.restoreContext()")
+    page.wait_for_selector("#trouble", state="hidden")
+    settle(page)
+    settle_finely(page)
+    assert page.screenshot() == before
+    assert page.complaints == []

@@ -603,6 +603,12 @@ function setUp() {
   for (const one of [flatControls, solidControls]) one.addEventListener("change", () => { if (find("mount").value === "view") pictures.changed(); });
   timeline = new Timeline(find("timeline"), at => { state.playing = false; go(at); });
   canvas.addEventListener("webglcontextlost", event => { event.preventDefault(); say("The graphics card was taken away. Load the page again."); });
+  // three.js uploads everything again; the kept layer belonged to the lost context.
+  canvas.addEventListener("webglcontextrestored", () => {
+    layer.key = layer.texture = null;
+    if (find("trouble").textContent.startsWith("The graphics card")) say("");
+    stale();
+  });
 }
 
 const whole = (text, least, most, otherwise) => { const number = Number(text); return text !== null && Number.isInteger(number) && number >= least && number <= most ? number : otherwise; };
