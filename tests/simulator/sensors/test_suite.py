@@ -247,3 +247,21 @@ def test_event_cameras_tell_what_changed_since_their_picture_before_whoever_asks
         assert set(polarity) == {0.0, 1.0}
         since_ns = 350_000_000 if name == "dvs" else 400_000_000
         assert since_ns <= time_ns.min() <= time_ns.max() <= 450_000_000
+
+
+@pytest.mark.parametrize(
+    "car", ["vehicle.tesla.model3", "vehicle.audi.tt", "vehicle.mini.cooper_s", "vehicle.lincoln.mkz_2017"]
+)
+def test_cameras_of_the_default_rig_see_the_street_and_hardly_the_car_that_bears_them(car):
+    rig = load_rig("default")
+    colour = [sensor for sensor in rig.sensors if sensor.type == "sensor.camera.rgb"]
+    assert [sensor.name for sensor in colour] == ["front", "rear"]
+    instances = [sensor.model_copy(update={"type": "sensor.camera.instance_segmentation"}) for sensor in colour]
+    actors = [{**SCENARIO["actors"][0], "type": car}]
+    simulation = Simulation(build_scenario({**SCENARIO, "actors": actors}, "test"))
+    suite = SensorSuite(rig.model_copy(update={"sensors": tuple(instances)}), simulation.world)
+    run(suite, simulation, 3)
+    for measurement in suite.measure():
+        blue, green, label = (measurement.values[..., channel].astype(int) for channel in range(3))
+        own = (label == Label.CAR) & (green + 256 * blue == 1)
+        assert own.mean() < 0.02, measurement.sensor.name
