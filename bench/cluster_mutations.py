@@ -326,6 +326,43 @@ def _frames_of_another_sender_counted() -> Patch:
     return DirectFrames, "on_result", on_result
 
 
+def _patience_not_doubled() -> Patch:
+    """However many nodes a frame has cost, the next one has no longer for it."""
+    return _Step, "_count_eviction", lambda _self, _member: None
+
+
+def _last_node_taken_out() -> Patch:
+    """The last node that can draw counts as frozen as soon as any other would."""
+    real = c._frozen_at_s
+
+    def frozen_at_s(state: c.ClusterState, member: c.Member) -> float:
+        return real(replace(state, members={}), member)
+
+    return c, "_frozen_at_s", frozen_at_s
+
+
+def _slow_node_taken_out() -> Patch:
+    """A slow node is taken out though no other one has drawn its frame."""
+    return _Step, "_is_worth_waiting", lambda _self, _member, _owed: False
+
+
+def _slow_node_not_asked_again() -> Patch:
+    """A node that is waited for is not asked again."""
+    real = _Step._wait_on
+
+    def wait_on(self: c._Step, member: c.Member) -> None:
+        before = len(self.effects)
+        real(self, member)
+        self.effects[before:] = [effect for effect in self.effects[before:] if not isinstance(effect, c.SendTick)]
+
+    return _Step, "_wait_on", wait_on
+
+
+def _tick_never_fails() -> Patch:
+    """A tick waits for ever for a frame that no node can draw."""
+    return c, "_fails_at_s", lambda _state, _tick: 1e9
+
+
 MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "late-frame-accepted": _late_frame_accepted,
     "fence-forgotten": _fence_forgotten,
@@ -355,6 +392,11 @@ MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "frames-on-their-way-not-awaited": _frames_on_their_way_not_awaited,
     "held-frames-given-out-unasked": _held_frames_given_out_unasked,
     "frames-of-another-sender-counted": _frames_of_another_sender_counted,
+    "patience-not-doubled": _patience_not_doubled,
+    "last-node-taken-out": _last_node_taken_out,
+    "slow-node-taken-out": _slow_node_taken_out,
+    "slow-node-not-asked-again": _slow_node_not_asked_again,
+    "tick-never-fails": _tick_never_fails,
 }
 
 

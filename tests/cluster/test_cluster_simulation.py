@@ -24,7 +24,8 @@ WITHIN = 20
 FIRST_SEEDS = {
     "lost-work-not-reissued": 70, "ticket-not-journalled": 20, "answer-before-the-disk": 55, "late-joiner-waited-for": 110,
     "free-node-not-asked": 440, "deadline-without-end": 35, "node-does-not-dedup": 20, "held-frames-given-out-unasked": 235,
-    "frames-of-another-sender-counted": 130,
+    "frames-of-another-sender-counted": 130, "patience-not-doubled": 485, "slow-node-taken-out": 30,
+    "slow-node-not-asked-again": 165, "tick-never-fails": 30,
 }  # fmt: skip
 
 
@@ -41,7 +42,14 @@ def test_no_schedule_breaks_a_promise(played):
 def test_every_kind_of_trouble_has_happened_and_was_survived(played):
     lines = "\n".join(line for outcome in played for line in outcome.log)
     assert [kind for kind, _ in KINDS if f"trouble {kind}" not in lines] == []
-    for what in ("main died True", "main died False", "it was drained", "taken out: it has not drawn", "taken out: its state"):
+    for what in (
+        "main died True",
+        "main died False",
+        "it was drained",
+        "taken out: it has not drawn",
+        "taken out: its state",
+        "the run stops",
+    ):
         assert what in lines
     assert max(drawn(outcome.seed).nodes for outcome in played) == 40
 

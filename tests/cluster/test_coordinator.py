@@ -164,13 +164,186 @@ def test_requests_of_an_earlier_tick_are_not_given_again_and_who_still_owes_them
 
 
 def test_a_node_that_is_slow_but_speaks_is_given_longer_than_a_frozen_one():
+    run = Run().join("node-1", "node-2")
+    run.due(1, 2)
+    for _ in range(9):
+        for peer in (b"node-1", b"node-2"):
+            assert only(run.says(peer, m.Heartbeat(0), after_s=0.25), c.NodeLost) == []
+        assert only(run.on(c.TimePassed()), c.NodeLost) == []
+    run.says(b"node-2", m.Heartbeat(0))
+    fenced = run.on(c.TimePassed(), 1.1)  # now node-1 has sent nothing for longer than two heartbeats
+    assert [lost.member.name for lost in only(fenced, c.NodeLost) if lost.fenced] == ["node-1"]
+
+
+def heartbeats(run, seconds, *peers):
+    """Let time pass in which only heartbeats come; returns all effects."""
+    found = []
+    for _ in range(int(2 * seconds)):
+        run.now_s += 0.5
+        for peer in peers:
+            found += run.says(peer, m.Heartbeat(0))
+        found += run.on(c.TimePassed())
+    return found
+
+
+def test_the_last_node_that_can_draw_is_not_taken_out_while_it_sends_heartbeats():
     run = Run().join("node-1")
     run.due(1)
-    for _ in range(9):
-        assert only(run.says(b"node-1", m.Heartbeat(0), after_s=0.5), c.NodeLost) == []
-        assert only(run.on(c.TimePassed()), c.NodeLost) == []
-    fenced = run.on(c.TimePassed(), 2.0)  # now it has said nothing for longer than two heartbeats
-    assert only(fenced, c.NodeLost)[0].fenced
+    found = heartbeats(run, 100.0, b"node-1")
+    assert only(found, c.NodeLost) == []
+    # It is asked again, with twice the time between two requests.
+    assert [orders([sent]) for sent in only(found, c.SendTick)] == [{b"node-1": [1]}] * 3
+    assert len(run.state.members[b"node-1"].pending) == 1
+    assert "RoundOver" in kinds(run.result(b"node-1", 1))
+
+
+def test_the_last_node_that_can_draw_is_taken_out_when_it_is_silent():
+    run = Run().join("node-1")
+    run.due(1)
+    assert only(run.on(c.TimePassed(), 4.9), c.NodeLost) == []
+    assert only(run.on(c.TimePassed(), 0.1), c.NodeLost)[0].fenced
+
+
+def test_a_slow_node_is_taken_out_when_another_one_has_drawn_what_it_owes():
+    run = Run().join("node-1", "node-2")
+    (slow,) = [peer for peer, sensors in orders(run.due(1)).items() if sensors]
+    other = b"node-2" if slow == b"node-1" else b"node-1"
+    assert only(heartbeats(run, 30.0, b"node-1", b"node-2"), c.NodeLost) == []
+    run.result(other, 1)
+    run.on(c.SendsDrained())
+    assert [lost.member.peer for lost in only(heartbeats(run, 20.0, b"node-1", b"node-2"), c.NodeLost)] == [slow]
+
+
+def test_of_two_nodes_that_hang_the_one_that_was_heard_last_is_kept():
+    run = Run().join("node-1", "node-2")
+    run.due(1, 2)
+    run.says(b"node-1", m.Heartbeat(0), after_s=1.0)
+    lost = only(run.on(c.TimePassed(), 2.0), c.NodeLost)
+    assert [each.member.name for each in lost] == ["node-2"]
+
+
+class SlowNodes:
+    """Two nodes that take ``draws_s`` for a frame of sensor 1, and come again ``joins_s`` after they were taken out."""
+
+    def __init__(self, draws_s, *, silent, joins_s=3.0):
+        self.run, self.draws_s, self.silent, self.joins_s = Run().join("a", "b"), draws_s, silent, joins_s
+        self.lost, self.failed = [], []
+        self.ends_s, self.joins = {}, {}
+        self.note(self.run.due(1))
+
+    def note(self, effects):
+        for peer, sensors in orders(effects).items():
+            if sensors:
+                self.ends_s.setdefault(peer, self.run.now_s + self.draws_s)
+        for each in only(effects, c.NodeLost):
+            self.lost.append(each.member.name)
+            self.joins[self.run.now_s + self.joins_s] = each.member.name[0] + str(len(self.lost))
+        self.failed += only(effects, c.TickFailed)
+
+    def until_over(self, limit_s):
+        """How long the frame takes, in steps of half a second."""
+        run = self.run
+        while run.now_s < limit_s and not self.failed:
+            run.now_s += 0.5
+            for at_s in [at_s for at_s in self.joins if at_s <= run.now_s]:
+                name = self.joins.pop(at_s)
+                self.note(run.says(name.encode(), hello(name)))
+                self.note(run.says(name.encode(), m.MapReady(1, "the map", "a picture")))
+            for peer in list(run.state.members):
+                if self.ends_s.get(peer, 1e9) <= run.now_s:
+                    self.note(effects := run.result(peer, 1))
+                    if "RoundOver" in kinds(effects):
+                        return run.now_s
+                elif not self.silent or peer not in self.ends_s:
+                    self.note(run.says(peer, m.Heartbeat(0)))
+            self.note(run.on(c.TimePassed()))
+        return None
+
+
+@pytest.mark.parametrize(("draws_s", "silent"), [(25.0, False), (70.0, False), (4.0, True), (12.0, True), (30.0, True)])
+def test_a_frame_that_takes_longer_than_any_node_is_given_ends_all_the_same(draws_s, silent):
+    """All nodes were taken out and joined again for ever, and no client got a tick."""
+    nodes = SlowNodes(draws_s, silent=silent)
+    over_s = nodes.until_over(1000.0)
+    assert nodes.failed == []
+    assert over_s is not None
+    assert over_s <= 3.0 * draws_s + 5.0
+    assert len(nodes.lost) <= (5 if silent else 0)
+
+
+def test_a_frame_that_no_node_can_draw_fails_the_tick_by_the_name_of_its_sensor():
+    nodes = SlowNodes(1e6, silent=False)
+    assert nodes.until_over(1000.0) is None
+    (failed,) = nodes.failed
+    assert 120.0 <= nodes.run.now_s <= 121.0
+    assert "no node has drawn sensor 1 (sensor.camera.rgb) within" in failed.why
+    assert not failed.no_node
+    assert nodes.run.state.tick is None
+    deadline_s = c.deadline_s(nodes.run.state)
+    assert deadline_s is None or deadline_s > nodes.run.now_s
+
+
+def test_nodes_that_die_of_a_frame_again_and_again_fail_the_tick_too():
+    run = Run()
+    run.due(1)
+    for k in range(200):
+        name = f"node-{k}"
+        run.join(name)
+        failed = only(run.on(c.PeerLost(name.encode(), "its process ended")), c.TickFailed)
+        failed += only(run.on(c.TimePassed(), 1.0), c.TickFailed)
+        if failed:
+            break
+    assert "sensor 1" in failed[0].why
+    assert run.now_s == pytest.approx(120.0, abs=1.5)
+
+
+def test_each_new_frame_gives_a_tick_its_whole_time_again():
+    run = Run().join("node-1", "node-2")
+    sent = orders(run.due(1, 2))
+    assert only(heartbeats(run, 19.0, b"node-1", b"node-2"), c.NodeLost) == []
+    run.result(b"node-2", *sent[b"node-2"])
+    assert only(heartbeats(run, 118.0, b"node-1", b"node-2"), c.TickFailed) == []
+    assert only(heartbeats(run, 3.0, b"node-1", b"node-2"), c.TickFailed)
+
+
+def test_a_node_has_longer_for_a_sensor_that_cost_another_its_place_until_a_frame_comes_in_time():
+    run = Run().join("node-1", "node-2", "node-3")
+    (frozen,) = [peer for peer, sensors in orders(run.due(1)).items() if sensors]
+    second, third = [peer for peer in (b"node-1", b"node-2", b"node-3") if peer != frozen]
+    run.now_s += 0.6
+    run.on(c.TimePassed())
+    run.on(c.TimePassed(), 0.6)
+    assert all(run.state.members[peer].pending for peer in (second, third))
+    found = heartbeats(run, 1.0, second, third)
+    assert [lost.member.peer for lost in only(found, c.NodeLost)] == [frozen]
+    assert run.state.evictions == {1: 1}
+    asked_s = run.state.members[second].pending[0].at_s
+    while second in run.state.members:
+        heartbeats(run, 0.5, third)
+    assert 4.0 <= run.now_s - asked_s <= 4.6  # it was silent, too, and had twice as long
+    assert run.state.evictions == {1: 2}
+    run.result(third, 1)
+    run.on(c.SendsDrained())
+    assert run.state.evictions == {1: 2}  # that took longer than a frozen node is waited for
+    run.due(1, frame=8)
+    run.result(third, 1, frame=8, after_s=0.5)
+    assert run.state.evictions == {}
+
+
+def test_nothing_is_kept_of_evictions_over_sensors_that_are_gone():
+    run = Run().join("node-1", "node-2")
+    run.due(1)
+    heartbeats(run, 5.0, b"node-2")
+    assert run.state.evictions == {1: 1}
+    run.on(c.NewsMade(((m.NewActors((), (1,), 0), b""),), MAP))
+    assert run.state.evictions == {}
+
+
+def test_in_real_time_a_frame_that_is_never_drawn_costs_even_the_last_node_its_place_in_the_end():
+    run = Run().join("node-1")
+    run.due(1, lockstep=False)
+    assert only(heartbeats(run, 119.0, b"node-1"), c.NodeLost) == []
+    assert only(heartbeats(run, 60.0, b"node-1"), c.NodeLost)[0].fenced
 
 
 def test_a_node_that_holds_another_state_is_fenced_and_its_frames_do_not_count():

@@ -16,6 +16,7 @@ follows the code it stands for, function by function: :class:`VirtualMain` is ``
 * A node *freezes* (SIGSTOP), says nothing, and perhaps *thaws*: what it was sent meanwhile it then does.
 * A connection *breaks* in both directions; what was under way is lost. Each side notices sooner or later, the main server
   perhaps never. The node's process ends, and another incarnation comes, perhaps before its predecessor's end was noticed.
+* A frame is *heavy*: every node takes seconds for it, or for ever, perhaps without a heartbeat meanwhile.
 * A node is *slow*, by 2 to 50 times, for a while or for ever. Messages are delayed, now and then by a second.
 * A node *lies*: it holds another state, and says so or nothing at all of it, built another map, draws another test picture,
   runs other code; or it is *confused* and greets twice. The first node to join may be the liar: what a test picture must be is
@@ -40,7 +41,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from tests.support.disk import SimulatedDisk
-from tests.support.virtual_episode import MAIN, Chance, Violation
+from tests.support.virtual_episode import MAIN, NEVER_S, Chance, Violation
 from tests.support.virtual_main import RunStopped, VirtualMain
 from tests.support.virtual_node import Client, VirtualNode
 
@@ -105,6 +106,9 @@ class Plan(NamedTuple):
     real_time: bool
     builds_s: float
     lost_ways: float  # of frames that go from node to node
+    heavy_tick: int  # in which a frame takes ``heavy_s`` longer, on every node
+    heavy_s: float
+    deaf: bool  # no heartbeats while that frame is drawn
 
 
 KINDS = (
@@ -144,7 +148,12 @@ def drawn(seed, **options):
         real_time=chance.happens(0.25),
         builds_s=chance.pick((0.02, 0.2, 3.0)),
         lost_ways=chance.pick((0.0, 0.0, 0.0, 0.05, 0.5, 1.0)),
+        heavy_tick=1 + chance.below(ticks),
+        heavy_s=chance.pick((3.0, 10.0, 25.0, 45.0, NEVER_S)) if chance.happens(0.12) else 0.0,
+        deaf=chance.happens(0.5),
     )
+    if plan.deaf and plan.heavy_s < NEVER_S:  # a node that is silent for longer is not told from a frozen one in time
+        plan = plan._replace(heavy_s=min(plan.heavy_s, 12.0))
     return plan._replace(**options)
 
 

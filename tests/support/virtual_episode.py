@@ -16,6 +16,8 @@ from samepath.core.streams import stream
 from samepath.simulator.server.rendering import RenderRequest
 
 STEP_S = 0.05
+NEVER_S = 1e6
+"""A frame that takes so long is one that nobody waits for: its tick must fail."""
 MAIN = 0
 """Where the main server's own clients are at home."""
 VERSION, FINGERPRINT, BOOT, PICTURE = "1", "f", "this host", "a picture"

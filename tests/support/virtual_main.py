@@ -12,6 +12,7 @@ from samepath.cluster import coordinator as c
 from samepath.cluster import messages as m
 from samepath.cluster.direct import TICKS_KEPT, DirectFrames
 from samepath.cluster.link.wire import ArenaPart
+from samepath.cluster.settings import SLOW_FACTOR
 from samepath.simulator.carla.codec import CallError
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId
@@ -31,6 +32,7 @@ from tests.support.virtual_episode import (
     BOOT,
     FINGERPRINT,
     MAIN,
+    NEVER_S,
     PICTURE,
     STEP_S,
     VERSION,
@@ -48,6 +50,8 @@ LIMITS = ServerLimits()
 # What the coordinator may keep: of ticks, and what one node may owe of them; of those that were cut off.
 TICKS_MOST = 65
 FENCED_MOST = 4096
+# How many nodes the heaviest frame may cost their place in a tick: each time the others have twice as long.
+TAKEN_OUT_MOST = 6
 
 
 class RunStopped(Exception):  # noqa: N818 - no error
@@ -74,6 +78,7 @@ class VirtualMain:
         self.arrived, self.paused_s, self._wakes_s = [], 0.0, None
         self._events, self._is_stepping = deque(), False
         self._over, self._is_synced, self._sync_began_s = None, True, 0.0
+        self._ticked_s, self._taken_out = 0.0, 0
         self._met, self._cut, self._lost = set(), set(), set()
         self._asked_now = set()  # peers and sensors, in this step
         self._is_playing = False
@@ -252,7 +257,39 @@ class VirtualMain:
         self._asked_now.clear()
         for effect in effects:
             self._carry_out(effect)
+        self._check_last(before, effects)
         self._check_bounds()
+
+    def _check_last(self, before, effects):
+        """No node is taken out over a frame that is the last one to draw it, or that speaks while no other has drawn it."""
+        able = [member.peer for member in c.renderers(before)]
+        over_a_frame = False
+        for effect in effects:
+            if isinstance(effect, c.Problem):
+                over_a_frame = "taken out: it has not drawn" in effect.line
+                self._taken_out += "taken out: it has" in effect.line
+            elif isinstance(effect, c.NodeLost) and effect.member.peer in able:
+                able.remove(effect.member.peer)
+                last = over_a_frame and effect.fenced and not able and before.tick is not None
+                check(not last, f"{effect.member.name} was taken out over a frame, and was the last that could draw")
+                slow = over_a_frame and effect.fenced and self._is_waited_for(before, effect.member)
+                check(not slow, f"{effect.member.name} was taken out, it spoke, and no other node has drawn its frame")
+
+        few = self._taken_out <= TAKEN_OUT_MOST or self._is_troubled()
+        check(few, f"tick {self.state.frame} has cost {self._taken_out} nodes their place, and nothing was wrong with them")
+
+    def _is_troubled(self):
+        """Has anything befallen a node since this tick began?"""
+        world = self.world
+        troubled = any(node.troubled_s is None for node in world.running.values())
+        return troubled or world.last_trouble_s > self._ticked_s or world.plan.lossy > 0.0
+
+    def _is_waited_for(self, before, member):
+        """Does a tick wait for the first of what a node owes that was heard of a moment ago?"""
+        tick, first = before.tick, member.pending[0]
+        if tick is None or first.frame != tick.frame or self.world.now_s >= member.heard_s + 1.2:
+            return False
+        return any(sensor in tick.due and sensor not in tick.done for sensor in first.requests)
 
     def _check_bounds(self):
         state = self.state
@@ -263,7 +300,7 @@ class VirtualMain:
         for member in state.members.values():
             check(len(member.pending) <= TICKS_MOST, f"{member.name} owes {len(member.pending)} answers, and is given more")
         sensors = self.episode.sensors
-        for kept in (state.delivered, state.balance.where, state.balance.costs.sensor_s):
+        for kept in (state.delivered, state.evictions, state.balance.where, state.balance.costs.sensor_s):
             if len(kept) > len(sensors) + 16 or not self.is_busy:
                 gone = [sensor for sensor in kept if sensor not in sensors]
                 check(not gone, f"sensors {gone} are gone and are kept")
@@ -288,8 +325,7 @@ class VirtualMain:
             case c.TickOver():
                 self._over = effect
             case c.TickFailed():
-                well = [node.name for node in self.world.running.values() if node.is_well_s() > 30.0]
-                check(not well, f"{well} are well, and the run stops: {effect.why}")
+                self._check_failed(effect)
                 raise RunStopped
             case c.SyncOver():
                 self._check_synced()
@@ -303,6 +339,17 @@ class VirtualMain:
                 self._met.add(effect.peer)
             case c.NodeLost():
                 self._on_lost(effect)
+
+    def _check_failed(self, effect):
+        """A run may stop only if nodes were in trouble, or if no node can draw a frame in time."""
+        world, plan = self.world, self.world.plan
+        is_heavy = plan.heavy_s > 0.0 and self.state.frame == plan.heavy_tick
+        if is_heavy and plan.heavy_s >= NEVER_S and not effect.no_node:
+            check("no node has drawn sensor" in effect.why, f"the run stops, and no sensor is named: {effect.why}")
+            return
+        well = [node.name for node in world.running.values() if node.is_well_s() > 30.0 + (90.0 if is_heavy else 0.0)]
+        check(not well, f"{well} are well, and the run stops: {effect.why}")
+        check(self._is_troubled(), f"no node was in trouble, and the run stops: {effect.why}")
 
     def _drained(self):
         if self.alive:
@@ -501,7 +548,7 @@ class VirtualMain:
             if MAIN not in homes and world.chance["main"].happens(0.05):
                 homes = (MAIN, *homes)  # somebody looks at a thumbnail
             frames.append(c.DueFrame(request, homes))
-        self._over = None
+        self._over, self._ticked_s, self._taken_out = None, world.now_s, 0
         self.direct.on_tick(episode.frame)
         watch = ProgressWatch(self, requests)
         self.feed(c.TickDue(episode.frame, digest("tick", episode.state), tuple(frames), episode.lockstep, STEP_S))
@@ -661,7 +708,7 @@ class ProgressWatch:
     def __init__(self, main, requests):
         self._main, self._requests = main, requests
         self._fresh_s, self._able_s = {}, {}
-        self._expected_s = 0.0
+        self._expected_s, self._doublings = 0.0, 0
         self._began_pauses_s = main.paused_s
         self.is_over = False
         main.world.at(self.EVERY_S, self._look)
@@ -673,6 +720,8 @@ class ProgressWatch:
         now_s, state = world.now_s, main.state
         owed = [each.expected_s for member in state.members.values() for each in member.pending]
         self._expected_s = max([self._expected_s, *owed])
+        doublings = [max(each.doublings, each.asked_again) for member in state.members.values() for each in member.pending]
+        self._doublings = max([self._doublings, *doublings])
         able = [member for member in c.renderers(state) if world.peers[member.peer].is_well_s() > self.EVERY_S]
         if now_s < main.paused_s + 2 * self.EVERY_S:
             able = []
@@ -682,10 +731,13 @@ class ProgressWatch:
         times, others = state.config.timeouts, len(state.members)
         rounds = 1 + len(state.tick.rounds)
         draws_s = 3.0 * sum(main.episode.sensors[request.sensor].cost_s for request in self._requests)
+        if world.plan.heavy_s and state.frame == world.plan.heavy_tick:
+            draws_s += 2.0 * world.plan.heavy_s  # nodes are up to twice as slow
         late_s = times.reissue_s + times.reissue_factor * self._expected_s
         lag_s = 8.0 * world.plan.lag_s + (4.0 if world.plan.spikes else 0.0)
         bound_s = (1 + others) * late_s + rounds * (1.0 + lag_s) + draws_s
-        fence_s = 10.0 * times.fence_s + self._expected_s
+        # Each wait may be twice as long as the one before.
+        fence_s = 2.0 ** (self._doublings + 1) * SLOW_FACTOR * times.fence_s + self._expected_s
         for since, limit_s, words in (
             (self._fresh_s, bound_s, "is well and free"),
             (self._able_s, bound_s + (1 + others) * fence_s, "is well"),

@@ -120,6 +120,8 @@ class VirtualNode:
         self.frozen, self._deferred = False, []
         self.knows, self.said_ready, self._map = 0, -1, ""
         self._free_s = 0.0
+        self._waiting = set()  # requests that are not drawn yet
+        self._deaf_until_s = 0.0  # it draws, and sends no heartbeats
         self._last_frame = None
         self.misses_ticks = False
         self.expected, self.heard = {}, {}  # by stream, who listens: as the main server knows, and as this node does
@@ -149,12 +151,15 @@ class VirtualNode:
 
     def is_well_s(self):
         """For how long nothing has been wrong with it."""
+        now_s, heavy_s = self.world.now_s, self.world.plan.heavy_s
         well = self.alive and not self.frozen and self.troubled_s is not None and not self.connection.is_broken
-        return self.world.now_s - self.troubled_s if well else -1.0
+        # A heavy frame that was begun while it was slow keeps it busy for longer than any other node.
+        is_stuck = heavy_s > 0.0 and self._free_s - now_s > 2.0 * heavy_s
+        return now_s - self.troubled_s if well and not is_stuck else -1.0
 
     def _beat(self):
         if self.alive:
-            if not self.frozen:
+            if not self.frozen and self.world.now_s >= self._deaf_until_s:
                 self.connection.to_main(m.Heartbeat(len(self._clients)))
             self.world.at(HEARTBEAT_S, self._beat)
 
@@ -308,9 +313,21 @@ class VirtualNode:
             sensors[request.sensor].cost_s * self.speed * self.slow if request.sensor in sensors else 0.0
             for request in requests
         ]
+        plan, key = self.world.plan, (message.frame, tuple(request.sensor for request in requests))
+        if requests and key in self._waiting:
+            return
+        self._waiting.add(key)
+        heavy = min(sensors, default=0) if plan.heavy_s and message.frame == plan.heavy_tick else 0
+        costs_s = [
+            cost_s + (plan.heavy_s * self.speed * self.slow if request.sensor == heavy else 0.0)
+            for request, cost_s in zip(requests, costs_s, strict=True)
+        ]
         self._render(sum(costs_s) + 0.0003, self._drew, message, held, requests, costs_s)
+        if plan.deaf and max(costs_s, default=0.0) > plan.heavy_s > 0.0:
+            self._deaf_until_s = self._free_s
 
     def _drew(self, message, held, requests, costs_s):
+        self._waiting.discard((message.frame, tuple(request.sensor for request in requests)))
         results, bulk, own = [], [], []
         whole, whole_bulk, direct = [], [], {}
         for request, homes, cost_s in zip(requests, message.listeners, costs_s, strict=True):

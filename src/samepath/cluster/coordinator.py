@@ -11,12 +11,16 @@ wrong: one that is silent, hangs, holds another state or sends what cannot be re
 remembered, so that nothing it sent before or will send later is acted on; only then is its work given to others. A node that
 comes back is a new member with a new connection: there is no way back into an old one.
 
-**A tick in lockstep** is over when every due frame exists, whatever happens to nodes meanwhile. Three rules keep frames exact:
+**A tick in lockstep** is over when every due frame exists, whatever happens to nodes meanwhile. Four rules hold:
 
 * *At least once, delivered once.* A request that is late is also given to another node (both draw the same bytes). The first
   result counts, the second is dropped.
 * *Only this tick's results count.* A result belongs to an assignment that is still pending; what nobody waits for is ignored,
   and a fenced node has no assignments.
+* *A slow frame ends.* A frame that takes longer than any node is given would cost one node after the other its place, for
+  ever. So a node that sends heartbeats is kept until another one has drawn what it owes; each node that is taken out because
+  it was silent doubles the time that others have for that sensor; the last node that can draw is kept until it is silent for
+  ``Timeouts.silent_s``; and a tick without a new frame for ``Timeouts.frame_s`` fails.
 * *State before frames.* Every tick is sent to all nodes, also to those that draw nothing, and its digest comes back: a node
   that holds another state is fenced at the first tick that shows it.
 
@@ -29,6 +33,7 @@ pass the state between them. What can stand alone does: the records (``records.p
 Dictionaries in the state are never changed, only replaced.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -91,7 +96,7 @@ from samepath.cluster.records import (
     TickOver,
     TimePassed,
 )
-from samepath.cluster.settings import Timeouts
+from samepath.cluster.settings import SLOW_FACTOR, Timeouts
 from samepath.simulator.carla.streams import with_gbuffers
 from samepath.simulator.server.rendering import RenderRequest, RenderResult, rounds
 
@@ -160,8 +165,10 @@ _TIMED_RARELY: Final = 1024  # where that takes many times as long
 _TICKS_KEPT: Final = 64
 # A node sends a heartbeat twice a second, also while it draws: with two missed and some slack it is taken for frozen.
 _FROZEN_S: Final = 1.2
-# How much longer a node may hang that still sends heartbeats: it is slow rather than frozen, and another one may be as slow.
-_SLOW_FACTOR: Final = 10.0
+# A node's patience is doubled at most so often: a thousandfold is longer than any tick lasts.
+_DOUBLINGS_MAX: Final = 10
+# So many sensors are named when a tick fails.
+_NAMED_MAX: Final = 3
 # How long a refused node stays connected, so that it can read why.
 _REFUSED_S: Final = 2.0
 # How long everybody may take to take in a new map or new settings before the caller is answered all the same: building a map
@@ -224,8 +231,8 @@ def deadline_s(state: ClusterState) -> float | None:
     """When :class:`TimePassed` is wanted at the latest; None: not before something else happens."""
     times, limits = state.config.timeouts, []
     for member in state.members.values():
-        limits.append(member.heard_s + (times.joining_s if member.state == "joining" else times.silent_s))
-        limits += [_hangs_at_s(member, times)] if member.pending else []
+        limits.append(_silent_at_s(member, times))
+        limits += [_hangs_at_s(state, member)] if member.pending else []
         # Once all frames are there nobody is late any more, whatever still waits to be sent; and while nobody can draw a round,
         # nothing of it is owed. A deadline that nothing comes of would be waited for again and again.
         if state.tick is not None and state.tick.due and not state.tick.is_round_over and not member.suspected:
@@ -233,6 +240,8 @@ def deadline_s(state: ClusterState) -> float | None:
     limits += state.refused.values()
     if state.tick is not None and state.tick.no_node_since_s is not None:
         limits.append(state.tick.no_node_since_s + times.no_node_s)
+    if state.tick is not None and not state.tick.is_round_over:
+        limits.append(_fails_at_s(state, state.tick))
     if state.sync_until_s is not None:
         limits.append(state.sync_until_s)
     return min(limits, default=None)
@@ -267,12 +276,60 @@ def _late_at_s(assignment: Assignment, times: Timeouts) -> float:
     return assignment.at_s + times.reissue_s + times.reissue_factor * assignment.expected_s
 
 
-def _hangs_at_s(member: Member, times: Timeouts) -> float:
-    """When a node that owes something has owed it for too long: sooner if it does not even send heartbeats."""
+def _silent_at_s(member: Member, times: Timeouts) -> float:
+    """When a node has sent nothing for too long. Drawing a large frame delays heartbeats, too."""
+    if member.state == "joining":
+        return member.heard_s + times.joining_s
+    return member.heard_s + times.silent_s * _doubled(member.pending)
+
+
+def _hangs_at_s(state: ClusterState, member: Member) -> float:
+    """When a node has owed something for too long."""
+    return min(_frozen_at_s(state, member), _slow_at_s(state, member))
+
+
+def _frozen_at_s(state: ClusterState, member: Member) -> float:
+    """When a node that owes something and sends no heartbeats counts as frozen.
+
+    The last node that can draw never does: nobody could take over. It has until it is silent (:func:`_silent_at_s`).
+    """
+    if renderers(state) == [member]:
+        return math.inf
+    oldest, times = member.pending[0], state.config.timeouts
+    factor = _doubled(member.pending[:1])
+    frozen_s = member.heard_s + factor * min(_FROZEN_S, times.fence_s)
+    return max(oldest.at_s + oldest.expected_s + factor * times.fence_s, frozen_s)
+
+
+def _slow_at_s(state: ClusterState, member: Member) -> float:
+    """When a node has owed something for too long whose heartbeats come."""
     oldest = member.pending[0]
-    due_s = oldest.at_s + oldest.expected_s
-    frozen_s = max(due_s + times.fence_s, member.heard_s + min(_FROZEN_S, times.fence_s))
-    return min(frozen_s, due_s + _SLOW_FACTOR * times.fence_s)
+    factor = _doubled(member.pending[:1])
+    return oldest.at_s + oldest.expected_s + factor * SLOW_FACTOR * state.config.timeouts.fence_s
+
+
+def _doubled(pending: Iterable[Assignment]) -> float:
+    """How many times as long as usual is waited for a node that owes these."""
+    return 2.0 ** max(map(_doublings_of, pending), default=0)
+
+
+def _doublings_of(owed: Assignment) -> int:
+    return max(owed.doublings, owed.asked_again)
+
+
+def _fails_at_s(state: ClusterState, tick: Tick) -> float:
+    """When a tick has gone on for too long without a new frame."""
+    times = state.config.timeouts
+    expected_s = (owed.expected_s for member in state.members.values() for owed in _owed(member, tick.frame))
+    return tick.progress_s + max(expected_s, default=0.0) + max(times.frame_s, times.no_node_s)
+
+
+def _sensor_name(request: RenderRequest) -> str:
+    """A sensor as users see it: its id, its type and what makes it large."""
+    given = dict(request.attributes)
+    size = f"{given['image_size_x']}x{given['image_size_y']}" if {"image_size_x", "image_size_y"} <= given.keys() else ""
+    rays = f"{given['points_per_second']} points per second" if "points_per_second" in given else ""
+    return f"sensor {request.sensor} ({', '.join(word for word in (request.type_id, size, rays) if word)})"
 
 
 class _Step:
@@ -453,6 +510,34 @@ class _Step:
         self._do(Send(member.peer, m.Leave(f"taken out: {why}")))
         self._take_out(member, f"{member.name} was taken out: {why}", fenced=True)
 
+    def _fence_late(self, member: Member, why: str) -> None:
+        """Take out a node that is late, and double the time that others have for the frames that it owes."""
+        self._count_eviction(member)
+        self._fence(member, why)
+
+    def _count_eviction(self, member: Member) -> None:
+        waited_for = {sensor for owed in member.pending for sensor in owed.requests if self._is_waited_for(owed, sensor)}
+        if not waited_for:
+            return
+        evictions = self.state.evictions
+        grown = {sensor: min(evictions.get(sensor, 0) + 1, _DOUBLINGS_MAX) for sensor in waited_for}
+        self._set(evictions={**evictions, **grown})
+        for other in in_order(self.state):
+            pending = tuple(
+                _replace(owed, doublings=max(owed.doublings, self._doublings(owed.requests))) for owed in other.pending
+            )
+            if pending != other.pending:
+                self._put(_replace(other, pending=pending))
+
+    def _is_waited_for(self, owed: Assignment, sensor: int) -> bool:
+        tick = self.state.tick
+        if tick is not None and owed.frame == tick.frame:
+            return sensor in tick.due and sensor not in tick.done
+        return owed.frame in self.state.real_time and sensor not in owed.gone
+
+    def _doublings(self, sensors: Iterable[int]) -> int:
+        return max((self.state.evictions.get(sensor, 0) for sensor in sensors), default=0)
+
     def _drop(self, peer: bytes, why: str) -> None:
         member = self.state.members.get(peer)
         if member is not None:
@@ -530,8 +615,10 @@ class _Step:
 
     def _forget(self, gone: frozenset[int] | None) -> None:
         """Sensors are gone, or all of them (None): also for nodes that are late with them, or they would be learned anew."""
-        delivered = {} if gone is None else {key: frame for key, frame in self.state.delivered.items() if key not in gone}
-        self._set(balance=forget_sensors(self.state.balance, gone), delivered=delivered)
+        state = self.state
+        delivered = {} if gone is None else {key: frame for key, frame in state.delivered.items() if key not in gone}
+        evictions = {} if gone is None else {key: count for key, count in state.evictions.items() if key not in gone}
+        self._set(balance=forget_sensors(state.balance, gone), delivered=delivered, evictions=evictions)
         for member in in_order(self.state):
             pending = tuple(
                 _replace(owed, gone=owed.gone | (owed.requests.keys() if gone is None else owed.requests.keys() & gone))
@@ -564,7 +651,8 @@ class _Step:
         requests = tuple(due.request for due in event.frames)
         homes = {due.request.sensor: due.homes for due in event.frames}
         if event.lockstep:
-            self._set(real_time={}, tick=Tick(event.frame, homes, tuple(rounds(requests)) or ((),)))
+            due = tuple(rounds(requests)) or ((),)
+            self._set(real_time={}, tick=Tick(event.frame, homes, due, progress_s=self.now_s))
             self._begin_round()
         else:
             self._real_time(event, requests, homes)
@@ -592,7 +680,11 @@ class _Step:
             balance, shares = assign(self.state.balance, part, [member.number for member in able], tick.homes)
             self._set(balance=balance)
         due = {request.sensor: request for request in part}
-        self._set(tick=_replace(tick, rounds=tick.rounds[1:], due=due, done={}, is_sent=True, no_node_since_s=None))
+        self._set(
+            tick=_replace(
+                tick, rounds=tick.rounds[1:], due=due, done={}, is_sent=True, no_node_since_s=None, progress_s=self.now_s
+            )
+        )
         self._send_tick({share.node: [share] for share in shares}, again=tick.is_sent)
         self._check_round()
 
@@ -624,12 +716,15 @@ class _Step:
     def _order(self, peer: bytes, share: NodeShare, *, timed: bool, again: bool) -> TickOrder:
         member = self.state.members[peer]
         requests = {request.sensor: request for request in share.requests}
-        owed = Assignment(self.state.frame, requests, self.now_s, share.expected_s, timed)
+        owed = Assignment(self.state.frame, requests, self.now_s, share.expected_s, timed, doublings=self._doublings(requests))
         self._put(_replace(member, pending=(*member.pending, owed)))
+        return TickOrder(peer, share.requests, self._heard(share.requests), timed, again)
+
+    def _heard(self, requests: Sequence[RenderRequest]) -> tuple[tuple[int, ...], ...]:
+        """For each request the nodes at which it is listened to."""
         homes = self.state.tick.homes if self.state.tick is not None else self._homes
         late = {other.number for other in self.state.members.values() if not listens(other, self.state.frame)}
-        heard = tuple(tuple(home for home in homes[request.sensor] if home not in late) for request in share.requests)
-        return TickOrder(peer, share.requests, heard, timed, again)
+        return tuple(tuple(home for home in homes[request.sensor] if home not in late) for request in requests)
 
     def _on_result(self, member: Member, message: m.TickResult, bulk: tuple[Payload, ...]) -> None:
         if not self._compare(member, message) or not message.results:
@@ -643,6 +738,9 @@ class _Step:
         was_suspected = member.suspected
         member = _replace(member, pending=pending, suspected=False)
         self._put(member)
+        if self.now_s - owed.at_s <= self.state.config.timeouts.fence_s and self._doublings(owed.requests):
+            evictions = self.state.evictions
+            self._set(evictions={key: count for key, count in evictions.items() if key not in owed.requests})
         self._do(StepMeasured(member.number, self.now_s - owed.at_s, message.busy_s))
         if not owed.gone:
             # It cannot have drawn for longer than it was waited for, whatever its clock says: deadlines follow from this.
@@ -684,7 +782,7 @@ class _Step:
             if request.sensor in tick.done:
                 self._do(Reissued(duplicate=True))
                 return
-            self._set(tick=_replace(tick, done={**tick.done, request.sensor: result}))
+            self._set(tick=_replace(tick, done={**tick.done, request.sensor: result}, progress_s=self.now_s))
             self._do(FrameDrawn(member.number))
         elif frame in self.state.real_time and not is_gone:
             if frame <= self.state.delivered.get(request.sensor, 0):
@@ -727,9 +825,10 @@ class _Step:
             self._set(refused={other: until_s for other, until_s in self.state.refused.items() if other != peer})
             self._cut(peer)
         for member in in_order(state):
-            # The very sums of deadline_s: a difference may be rounded to just below what it was at the deadline.
-            if now_s >= member.heard_s + (times.joining_s if member.state == "joining" else times.silent_s):
-                self._fence(member, f"it has said nothing for {now_s - member.heard_s:.1f} s")
+            # The very sums of deadline_s: a difference may be rounded to just below what it was at the deadline. Taking out one
+            # node may give the others more time.
+            if now_s >= _silent_at_s(self.state.members.get(member.peer, member), times):
+                self._fence_late(member, f"it has said nothing for {now_s - member.heard_s:.1f} s")
         self._fence_hanging()
         self._go_on()
         self._check_synced()
@@ -737,17 +836,67 @@ class _Step:
         if tick is not None and tick.no_node_since_s is not None and now_s >= tick.no_node_since_s + times.no_node_s:
             frames = len(tick.due) - len(tick.done) + sum(map(len, tick.rounds))
             self._set(tick=None)
-            self._do(
-                TickFailed(
-                    f"tick {tick.frame} has {frames} frames to draw and no node to draw them for {times.no_node_s:.0f} s"
-                )
+            why = f"tick {tick.frame} has {frames} frames to draw and no node to draw them for {times.no_node_s:.0f} s"
+            self._do(TickFailed(why, no_node=True))
+        elif tick is not None and not tick.is_round_over and now_s >= _fails_at_s(self.state, tick):
+            self._fail_tick(tick)
+
+    def _fail_tick(self, tick: Tick) -> None:
+        """A tick has gone on for too long without a new frame: name what is missing, and stop."""
+        missing = [request for sensor, request in tick.due.items() if sensor not in tick.done]
+        missing += [request for part in tick.rounds for request in part]
+        asked = ", ".join(member.name for member in in_order(self.state) if _owed(member, tick.frame)) or "no node"
+        names = ", ".join(_sensor_name(request) for request in missing[:_NAMED_MAX])
+        more = f" and {len(missing) - _NAMED_MAX} more" if len(missing) > _NAMED_MAX else ""
+        self._set(tick=None)
+        self._do(
+            TickFailed(
+                f"tick {tick.frame}: no node has drawn {names}{more} within {self.now_s - tick.progress_s:.0f} s "
+                f"(asked last: {asked}): choose a smaller sensor or fewer of them, or wait longer with --node-timeout"
             )
+        )
 
     def _fence_hanging(self) -> None:
-        for member in in_order(self.state):
-            if member.pending and self.now_s >= _hangs_at_s(member, self.state.config.timeouts):
-                first = member.pending[0]
-                self._fence(member, f"it has not drawn tick {first.frame} for {self.now_s - first.at_s:.1f} s")
+        # One at a time: taking out one node changes what is true of the others.
+        while hanging := [
+            member for member in in_order(self.state) if member.pending and self.now_s >= _hangs_at_s(self.state, member)
+        ]:
+            # The one that was heard last is the one to be kept.
+            member = min(hanging, key=lambda member: member.heard_s)
+            first = member.pending[0]
+            if self.now_s < _frozen_at_s(self.state, member) and self._is_worth_waiting(member, first):
+                self._wait_on(member)
+            else:
+                self._fence_late(member, f"it has not drawn tick {first.frame} for {self.now_s - first.at_s:.1f} s")
+
+    def _is_worth_waiting(self, member: Member, owed: Assignment) -> bool:
+        """Is a slow node to be kept? As long as no other one has drawn what it owes, they are as slow as it is.
+
+        In real time no tick waits and none fails: there the last node has as long as a tick would have.
+        """
+        if self.state.tick is not None and owed.frame == self.state.tick.frame:
+            return any(self._is_waited_for(owed, sensor) for sensor in owed.requests)
+        given_up_s = owed.at_s + owed.expected_s + self.state.config.timeouts.frame_s
+        return renderers(self.state) == [member] and (self.state.tick is not None or self.now_s < given_up_s)
+
+    def _wait_on(self, member: Member) -> None:
+        """Give a slow node twice the time, and ask it again: all that is known is that nothing came."""
+        while self.now_s >= _slow_at_s(self.state, member):
+            first = member.pending[0]
+            member = _replace(member, pending=(_replace(first, asked_again=_doublings_of(first) + 1), *member.pending[1:]))
+            self._put(member)
+        tick = self.state.tick
+        if tick is None:
+            return
+        for owed in _owed(member, tick.frame):
+            is_new = owed.at_s == self.now_s  # it was given this just now, by another node that was taken out
+            if is_new or not any(self._is_waited_for(owed, sensor) for sensor in owed.requests):
+                continue
+            # Word for word: a node that has the same request before it draws it only once.
+            requests = tuple(owed.requests.values())
+            order = TickOrder(member.peer, requests, self._heard(requests), owed.timed, again=True)
+            self._do(Reissued(len(requests)))
+            self._do(SendTick(tick.frame, True, (order,)))
 
     def _go_on(self) -> None:
         """See to it that everything due is being drawn by somebody who is not late."""

@@ -174,6 +174,11 @@ class MainServer(SimulatorServer):
         self._outbox.send_frame(frame)
 
     def while_waiting(self) -> None:
+        # The coordinator ends a tick that waits for too long (Timeouts.frame_s), so waiting is no reason for probes to fail.
+        self._runner.keep_busy()
+        self._publish_if_due()
+
+    def _publish_if_due(self) -> None:
         now_s = SYSTEM_CLOCK.monotonic_s()
         if self.board.due(now_s):
             self.board.publish(self._status(now_s), now_s)
@@ -186,7 +191,7 @@ class MainServer(SimulatorServer):
             for ended in self._placement.ended():
                 if not ended.restarts:
                     self._placed.pop(ended.name, None)
-        self.while_waiting()
+        self._publish_if_due()
 
     # Nodes, as whoever runs the cluster wants them; from any thread.
 

@@ -578,12 +578,19 @@ class RenderThread:
         self._log = log
         self._renderer = renderer
         self._inbox: queue.SimpleQueue[BuildMap | RenderTick | None] = queue.SimpleQueue()
+        self._waiting: set[tuple[int, bytes]] = set()  # frames and requests that are not drawn yet
         self._picture = ""
         self._thread = threading.Thread(target=self._run, name="samepath render", daemon=True)
         self._thread.start()
 
     def put(self, work: BuildMap | RenderTick) -> None:
-        """Add something to do; from any thread."""
+        """Add something to do, once; from any thread."""
+        if isinstance(work, RenderTick) and work.requests:
+            # The main server asks again when a frame takes long. While the request waits here, that needs no second drawing.
+            key = (work.frame, work.requests)
+            if key in self._waiting:
+                return
+            self._waiting.add(key)
         self._inbox.put(work)
 
     def close(self) -> None:
@@ -608,6 +615,12 @@ class RenderThread:
         return MapBuilt(work.episode, self._picture)
 
     def _render(self, work: RenderTick) -> TickRendered:
+        try:
+            return self._draw(work)
+        finally:
+            self._waiting.discard((work.frame, work.requests))
+
+    def _draw(self, work: RenderTick) -> TickRendered:
         state, packed = m.split_tick(work.data)
         view = SceneView.unpack(packed)
         digest = understood_digest(state, view)

@@ -31,6 +31,8 @@ class Assignment(msgspec.Struct, frozen=True):
     expected_s: float
     timed: bool = False
     gone: frozenset[int] = frozenset()  # sensors that are there no more: what comes of them is forgotten, not learned
+    doublings: int = 0  # how often the time that the node has for it was doubled, because others were taken out over it
+    asked_again: int = 0  # how often the node was asked again, because no other one has drawn it either
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -103,6 +105,7 @@ class Tick(msgspec.Struct, frozen=True):
     is_sent: bool = False  # to all who follow
     is_round_over: bool = False
     no_node_since_s: float | None = None
+    progress_s: float = 0.0  # when the round began, or the last new frame of it came
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):
@@ -136,6 +139,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     tick: Tick | None = None
     real_time: dict[int, tuple[float, float]] = {}  # ticks that may still get frames: when they were sent, and the step
     delivered: dict[int, int] = {}  # in real time by sensor the last frame: none is delivered after a later one
+    evictions: dict[int, int] = {}  # by sensor, nodes that were taken out over its frames since one came in time
     syncs: int = 0
     sync_until_s: float | None = None
 
@@ -303,9 +307,10 @@ class TickOver(msgspec.Struct, frozen=True):
 
 
 class TickFailed(msgspec.Struct, frozen=True):
-    """There is no node to draw, and the run stops."""
+    """Frames of a tick cannot be drawn, and the run stops. ``no_node``: there is no node to draw them."""
 
     why: str
+    no_node: bool = False
 
 
 class SyncOver(msgspec.Struct, frozen=True):

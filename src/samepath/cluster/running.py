@@ -36,7 +36,8 @@ from samepath.simulator.server.server import ServerSettings
 MAIN_KEYS: Final = "main"
 NODE_KEYS: Final = "node"
 _EXTRA: Final = "cluster"
-# How long one call or tick of the main server may take before probes fail: longer than it waits for a node to draw.
+# How long one call or tick of the main server may take before probes fail. Waiting for nodes does not count: that has limits
+# of its own (``Timeouts``).
 STALL_S: Final = 90.0
 # How often it is looked whether nodes are to be added or let go: as often as the status is made.
 _LOOK_S: Final = 0.25

@@ -22,6 +22,8 @@ _CHARACTER_BYTES: Final = 4  # of UTF-8, at most
 # whoever waits for the world has left.
 FENCE_LEAST_S: Final = 1.0
 FENCE_MOST_S: Final = 600.0
+# How much longer a node may take for a frame while its heartbeats come: it is slow, not frozen, and others may be as slow.
+SLOW_FACTOR: Final = 10.0
 
 
 def tick_bytes(server: ServerLimits) -> int:
@@ -72,13 +74,20 @@ class Timeouts:
     joining_s: float = 60.0
     # How long a tick may wait while there is no node to draw, before the run stops: as long as one may take to join.
     no_node_s: float = 60.0
+    # How long beyond the expected time a tick may go on without a new frame, before the run stops. A slow node has its
+    # patience doubled twice by then, so a tick fails only for a frame that no node can draw.
+    frame_s: float = 120.0
 
     @classmethod
     def with_patience(cls, fence_s: float) -> Self:
         """With another time after which a silent node is taken out. What it owes is drawn elsewhere as soon as ever."""
         if not FENCE_LEAST_S <= fence_s <= FENCE_MOST_S:
             raise InputError(f"--node-timeout: {FENCE_LEAST_S:g} to {FENCE_MOST_S:g} seconds were wanted, but {fence_s:g} came")
-        return cls(fence_s=fence_s, silent_s=max(cls.silent_s, fence_s))
+        return cls(
+            fence_s=fence_s,
+            silent_s=max(cls.silent_s, fence_s),
+            frame_s=max(cls.frame_s, 2.0 * SLOW_FACTOR * fence_s),
+        )
 
 
 @dataclass(frozen=True)

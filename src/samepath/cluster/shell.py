@@ -72,8 +72,8 @@ _HELD_MOST: Final = 1 << 18
 _THUMBNAILS_BYTES: Final = 256 << 20
 
 
-class NodeMissingError(SamepathError):
-    """A frame cannot be made because a node is missing; the run stops."""
+class FrameMissingError(SamepathError):
+    """A frame cannot be drawn, because nodes are missing or too slow; the run stops."""
 
 
 class StoppedError(TickAbandonedError):
@@ -256,9 +256,9 @@ class ClusterShell:
                 self._over = effect
             case c.TickFailed():
                 names = ", ".join(self._missing()) or "every node"
-                self._failure = (
-                    f"{effect.why}: missing is {names}: look at its log, or start another one (samepath cluster node)"
-                )
+                self._failure = effect.why
+                if effect.no_node:
+                    self._failure += f": missing is {names}: look at its log, or start another one (samepath cluster node)"
             case c.SyncOver():
                 self._is_synced = True
             case c.Introduce():
@@ -458,7 +458,7 @@ class ClusterShell:
                 self.feed(c.SendsDrained())
                 continue
             if self._failure:
-                raise NodeMissingError(self._failure)
+                raise FrameMissingError(self._failure)
             if self.stopping:
                 raise StoppedError(f"tick {frame} was not drawn: the cluster stops")
             self.attend(_POLL_S)

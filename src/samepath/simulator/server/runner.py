@@ -133,6 +133,11 @@ class EpisodeRunner:
             self.submit(command)
         self.submit(CallAnswered(call.caller, call.id, result))
 
+    def keep_busy(self) -> None:
+        """Count the present command anew: it waits for something that has a limit of its own, so it does not hang."""
+        if self._busy_since_s is not None:
+            self._busy_since_s = self._clock.monotonic_s()
+
     def health(self) -> "EpisodeHealth":
         """Is the episode alive, and how old is its last tick? From any thread, also when the episode's hangs."""
         now_s, busy_since_s = self._clock.monotonic_s(), self._busy_since_s
