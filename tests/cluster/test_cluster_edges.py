@@ -11,7 +11,7 @@ pytest.importorskip("zmq")
 from msgspec.structs import replace
 
 from samepath.cluster.assignment import Balance, assign, forget_sensors, learn
-from samepath.cluster.placement.records import NodeSpec
+from samepath.cluster.placement.records import NodeExit, NodeSpec
 from samepath.cluster.settings import Timeouts
 from samepath.core.states import Pose
 from samepath.simulator.server.rendering import RenderRequest
@@ -163,7 +163,7 @@ class Ledger:
     """A placement that only writes down what is asked of it."""
 
     def __init__(self):
-        self.asked = []
+        self.asked, self.ends = [], []
 
     def start(self, order, _keys):
         self.asked.append(("start", order.name))
@@ -175,7 +175,8 @@ class Ledger:
         self.asked.append(("restart", name))
 
     def ended(self):
-        return []
+        ends, self.ends = self.ends, []
+        return ends
 
     def close(self):
         pass
@@ -191,6 +192,21 @@ def test_a_node_that_has_not_joined_yet_is_stopped_when_it_is_wanted_no_more():
         wait_for(lambda: ("stop", "node-2") in placement.asked, placement.asked)
         assert placement.asked == [("start", "node-1"), ("start", "node-2"), ("stop", "node-2")]
         assert cluster.main.shell._missing() == ("node-1",)
+    finally:
+        cluster.main._placed.clear()
+        cluster.close()
+
+
+def test_the_log_says_when_a_node_is_not_started_again():
+    placement = Ledger()
+    cluster = Cluster(placement=placement)
+    try:
+        for number in (1, 2):
+            cluster.main.place(NodeSpec(f"node-{number}", number, cluster.main.link.endpoint))
+        placement.ends.append(NodeExit("node-1", 1, "ended by itself with exit code 2", restarts=False))
+        line = "node-1 ended by itself with exit code 2 and is not started again: 1 nodes are left"
+        wait_for(lambda: line in cluster.lines, cluster.lines)
+        assert cluster.main.expected_nodes() == ("node-2",)
     finally:
         cluster.main._placed.clear()
         cluster.close()

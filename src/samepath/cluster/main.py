@@ -189,8 +189,9 @@ class MainServer(SimulatorServer):
             self._requests.pop(0)()
         if self._placement is not None:
             for ended in self._placement.ended():
-                if not ended.restarts:
-                    self._placed.pop(ended.name, None)
+                if not ended.restarts and self._placed.pop(ended.name, None) is not None:
+                    left = len(self._placed)
+                    self._log(f"{ended.name} {ended.why} and is not started again: {left} nodes are left")
         self._publish_if_due()
 
     # Nodes, as whoever runs the cluster wants them; from any thread.

@@ -15,6 +15,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -33,7 +34,7 @@ from samepath.cluster.replica import ANSWERED_HERE, Replica, map_sent, read_acto
 from samepath.cluster.settings import link_limits
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import SamepathError
-from samepath.core.network import listen
+from samepath.core.network import Listener, PortTakenError, listen
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM
@@ -49,6 +50,8 @@ from samepath.simulator.server.server import fitted
 from samepath.simulator.server.streams import StreamConnection, StreamHub
 
 _HEARTBEAT_S: Final = 0.5
+# How often a node looks whether its ports are free that were counted up from the main server's.
+_PORT_RETRY_S: Final = 0.5
 # Results are asked for again within a second or so: of a tick there may be several, one for each round.
 _SENT_KEPT: Final = 16
 LEFT, LOST, REFUSED = 0, 1, 2
@@ -66,7 +69,8 @@ class NodeSettings:
     """How a node is started. ``handicap`` above 1 makes it draw slower by that factor, for experiments.
 
     ``compress``: whether frames for other hosts may go compressed. ``cores`` are those that it may use; none: all. ``renderer``
-    is software, cuda or auto: a cluster draws the same bytes everywhere, so no other one is taken.
+    is software, cuda or auto: a cluster draws the same bytes everywhere, so no other one is taken. ``waits_for_port``: the
+    port was not chosen by a user, so a node waits until nobody else has it, instead of giving up.
     """
 
     name: str
@@ -84,6 +88,7 @@ class NodeSettings:
     cores: tuple[int, ...] = ()
     limits: ServerLimits = field(default_factory=ServerLimits)
     renderer: str = "software"
+    waits_for_port: bool = False
 
 
 def run_node(settings: NodeSettings, log: Callable[[str], None]) -> int:
@@ -156,6 +161,7 @@ class Node:
         self._log = log
         self._outgoing: deque[tuple[m.FromNode, tuple[bytes, ...]]] = deque()
         self._for_loop: deque[Callable[[], object]] = deque()
+        self._servers: tuple[Listener, ...] = ()
         self._clients: dict[int, Connection] = {}
         self._client_numbers: dict[Connection, int] = {}
         self._next_client = 1
@@ -181,9 +187,7 @@ class Node:
         # Ports are bound now, because Hello names them, and opened to clients when the node has joined (``_open``).
         limits = fitted(settings.limits, self._log)
         memory = MemoryBudget(limits.memory_bytes, self._log)
-        stream_port = settings.port + 1 if settings.port else 0
         self._hub = StreamHub(limits, self._unheard, self._log, memory)
-        streams = await listen(lambda: StreamConnection(self._hub), settings.host, stream_port, self._log)
         # Whatever this node does not answer itself is forwarded as it came: nothing may be answered aside, out of order.
         table = {
             name: replace(method, quick=name in ANSWERED_HERE or method.handler is None, aside=False)
@@ -191,13 +195,11 @@ class Node:
         }
         self._rpc = RpcServer(table, self._forward, self._answer, self._forward, self._gone, self._log, limits, memory)
         self._hub.is_too_old = self._rpc.has_older
-        try:
-            calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
-        except BaseException:
-            streams.close()
-            raise
-        self._rpc_port, self._stream_port = calls.port, streams.port
-        self._servers = (calls, streams)
+        self._servers = await self._take_ports()
+        if not self._servers:
+            self._close_ports()
+            return self._code  # it was told to go before its ports were free
+        self._rpc_port, self._stream_port = (server.port for server in self._servers)
         try:
             self._link = NodeLink(
                 settings.main_endpoint,
@@ -222,6 +224,28 @@ class Node:
         await self._loop.run_in_executor(None, talking.join, 2.0)
         self._close_ports()
         return self._code
+
+    async def _take_ports(self) -> tuple[Listener, ...]:
+        """Take the ports for calls and streams; nothing if the node is told to go before they are free."""
+        settings, has_told = self._settings, False
+        while not self._over.is_set():
+            calls = None
+            try:
+                calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
+                stream_port = settings.port + 1 if settings.port else 0
+                return calls, await listen(lambda: StreamConnection(self._hub), settings.host, stream_port, self._log)
+            except BaseException as error:
+                if calls is not None:
+                    calls.close()
+                if not isinstance(error, PortTakenError) or not settings.waits_for_port:
+                    raise
+                if not has_told:
+                    has_told = True
+                    ports = f"{settings.host}:{settings.port} or {settings.port + 1}"
+                    self._log(f"{ports} is taken by another program: {settings.name} starts when both are free")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _PORT_RETRY_S)
+        return ()
 
     def _close_ports(self) -> None:
         for server in self._servers:

@@ -28,6 +28,10 @@ _NOTHING_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, err
 _PROBES: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
+class PortTakenError(InputError):
+    """Another program listens on the port."""
+
+
 def is_loopback(host: str) -> bool:
     """Can this address be reached from this machine only?"""
     if host == "localhost":
@@ -149,5 +153,6 @@ async def listen(
         if taken is not None:
             taken.close()
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{host}:{port} cannot be served ({reason}): choose another --port or --host") from error
+        kind = PortTakenError if isinstance(error, OSError) and error.errno == errno.EADDRINUSE else InputError
+        raise kind(f"{host}:{port} cannot be served ({reason}): choose another --port or --host") from error
     return Listener(protocol, taken, log)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from samepath.cluster.placement.records import REFUSED, NodeKeys, NodeSpec, decode_start_line
-from samepath.core.errors import SamepathError
+from samepath.core.errors import InputError, SamepathError
+from samepath.core.network import PortTakenError
 from samepath.core.processes import die_with, die_with_parent
 
 _LONGEST_LINE: Final = 1 << 16
@@ -38,8 +39,13 @@ def become_node(spec: NodeSpec, keys: NodeKeys) -> int:
         compress=spec.compress,
         renderer=spec.renderer,
         cores=spec.cores,
+        waits_for_port=not spec.port_is_fixed,
     )
-    return run_node(settings, _log)
+    try:
+        return run_node(settings, _log)
+    except PortTakenError as error:
+        taken = f"port {spec.port} or {spec.port + 1} of {spec.host} is taken by another program"
+        raise InputError(f"{taken}: choose another --node-port") from error
 
 
 def main(become: Callable[[NodeSpec, NodeKeys], int] = become_node) -> NoReturn:

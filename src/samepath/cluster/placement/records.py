@@ -57,6 +57,11 @@ class NodeSpec:
         """The cores that this node may use; none: all."""
         return tuple(self.core_sets[(self.ordinal - 1) % len(self.core_sets)]) if self.core_sets else ()
 
+    @property
+    def port_is_fixed(self) -> bool:
+        """Whether a user chose the port (``--node-port``), and it was not counted up from the main server's."""
+        return self.port > 0 and not self.port_step
+
     def another(self, ordinal: int) -> "NodeSpec":
         """The same for another node of this kind."""
         port = self.port and self.port + self.port_step * (ordinal - self.ordinal)
