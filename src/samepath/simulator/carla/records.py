@@ -4,6 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import (
+    ARRAYS,
     Reader,
     WireError,
     array_of,
@@ -348,6 +349,7 @@ def _actor_command(method: str, *readers: Reader[Any]) -> Reader[ActorCommand]:
 
 
 _SPAWN, _CONSOLE = 0, 20
+_SPAWN_FIELDS: Final = 6
 # By index; the methods are those a client could have called one by one.
 _ACTOR_COMMANDS: Final[dict[int, Reader[ActorCommand]]] = {
     1: _actor_command("destroy_actor"),
@@ -386,12 +388,7 @@ _SPAWNS: Final = tuple(_spawn(depth) for depth in range(_LIMITS.batch_depth + 1)
 def _command(value: object, depth: int) -> BatchCommand:
     if depth > _LIMITS.batch_depth:
         raise WireError(f"commands may follow one another at most {_LIMITS.batch_depth} deep")
-    if type(value) is not list or len(value) != 1:
-        raise WireError(f"a command was wanted, but {came(value)} came")
-    inner = value[0]
-    if type(inner) is not list or len(inner) != 2 or type(inner[0]) is not int:
-        raise WireError(f"a command was wanted, but {came(inner)} came")
-    index, fields = inner
+    index, fields = _variant(value)
     if index == _SPAWN:
         return _SPAWNS[depth](fields)
     if index == _CONSOLE:
@@ -410,23 +407,48 @@ def command(value: object) -> BatchCommand:
         return BrokenCommand(str(error))
 
 
-_commands: Final = array_of(command, _LIMITS.batch_commands)
-
-
 def batch(value: object) -> tuple[BatchCommand, ...]:
     """Read the commands of a batch. Those that follow others count too: few bytes could hold twenty times as many."""
-    total, todo = 0, [value]
+    if not isinstance(value, ARRAYS):
+        raise WireError(f"an array of at most {_LIMITS.batch_commands} was wanted, but {came(value)} came")
+    total, found = 0, []
+    if len(value) <= _LIMITS.batch_commands:
+        for entry in value:
+            total += _command_count(entry)
+            if total > _LIMITS.batch_commands:
+                break
+            found.append(command(entry))
+        else:
+            return tuple(found)
+    raise WireError(f"at most {_LIMITS.batch_commands} commands were wanted, those behind others included, but more came")
+
+
+def _command_count(entry: object) -> int:
+    """The number of commands that one of a batch is, those behind it included; counting ends beyond the limit."""
+    total, todo = 0, [entry]
     while todo:
-        level = todo.pop()
-        if type(level) is not list:
-            continue  # that it is no array is said below
-        total += len(level)
-        if total > _LIMITS.batch_commands:
-            raise WireError(
-                f"at most {_LIMITS.batch_commands} commands were wanted, those behind others included, but more came"
-            )
-        for entry in level:
-            match entry:
-                case [[0, [_, _, _, _, _, after]]]:
-                    todo.append(after)
-    return _commands(value)
+        total += 1
+        try:
+            index, fields = _variant(todo.pop())
+        except WireError:
+            continue  # what is wrong is said when it is read
+        if index == _SPAWN and isinstance(fields, ARRAYS) and len(fields) == _SPAWN_FIELDS:
+            *_, after = fields
+            if isinstance(after, ARRAYS):
+                if total + len(todo) + len(after) > _LIMITS.batch_commands:
+                    return total + len(todo) + len(after)
+                todo.extend(after)
+    return total
+
+
+def _variant(value: object) -> tuple[int, object]:
+    """The index and the fields of a command."""
+    if not isinstance(value, ARRAYS) or len(value) != 1:
+        raise WireError(f"a command was wanted, but {came(value)} came")
+    (inner,) = value
+    if not isinstance(inner, ARRAYS) or len(inner) != 2:
+        raise WireError(f"a command was wanted, but {came(inner)} came")
+    index, fields = inner
+    if type(index) is not int:
+        raise WireError(f"a command was wanted, but {came(inner)} came")
+    return index, fields

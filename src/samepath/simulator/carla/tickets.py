@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from samepath.simulator.carla.codec import Reader, WireError, came, long_text, struct_of, u64, whole
+from samepath.simulator.carla.codec import LargeRun, Reader, WireError, came, long_text, struct_of, u64, whole
 
 _ID_CHARACTERS: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
@@ -58,6 +58,8 @@ def packed(value: object) -> bytes:
     """Read a run of bytes; the message it came in was bounded."""
     if type(value) is bytes:
         return value
+    if isinstance(value, LargeRun) and not value.is_text:
+        return value.content()
     raise WireError(f"bytes were wanted, but {came(value)} came")
 
 

@@ -50,8 +50,8 @@ class Dialect:
 
     def request(self, message: bytes, most_bytes: int) -> bytes:
         """A client's message as 0.9.16 would send it; one that is too large to be unpacked holds a map, which is the same."""
-        if len(message) > most_bytes:
-            return message
+        if len(message) > codec.PIECE_BYTES:
+            return self._large_request(message, most_bytes)
         try:
             value = msgpack.unpackb(message, raw=False, unicode_errors="surrogateescape", strict_map_key=False)
             name, arguments = value[-2:]
@@ -62,6 +62,19 @@ class Dialect:
         except (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException, RecursionError):
             return message
         return bytes(msgpack.packb(value, use_bin_type=True, unicode_errors="surrogateescape"))
+
+    def _large_request(self, message: bytes, max_bytes: int) -> bytes:
+        """Translate a large message without unpacking all of it in one step, which would keep other clients waiting."""
+        try:
+            head, found = codec.large_call(message, max_bytes)
+            change = _REQUESTS.get(head[-1])
+            if change is None:
+                return message
+            arguments = [[False], *map(codec.plain, found)]
+            change(self, arguments)
+            return bytes(msgpack.packb([*head, arguments], use_bin_type=True))
+        except (ValueError, TypeError, IndexError, AttributeError, codec.WireError, msgpack.UnpackException, RecursionError):
+            return message
 
     def changes(self, method: str) -> bool:
         """Is the answer to this method another one?"""

@@ -14,7 +14,7 @@ connection may be silent for hours, as those of CARLA's clients are; but a messa
 """
 
 import asyncio
-import gc
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -38,15 +38,17 @@ _REQUEST, _NOTIFICATION = 0, 2
 # it reads that state, so any other call shows that the client has the right version. Only a synchronous world leaves this
 # open: there the client goes on without a state, and a client of another version may make a few calls before it ends.
 _BEFORE_FIRST_STATE: Final = frozenset({"get_episode_settings", "get_required_files", "request_file"})
-_UNPACK: Final = {"raw": False, "strict_map_key": True, "use_list": True}
+_NAME_MAX: Final = 256
 # What the arguments of a call take as Python objects, for each byte of the message and for each item of a list. Measured, a
 # batch of controls takes 8 bytes for a byte, ids take 13, spawns 19; commands that cannot be read 145, which is their items'.
 _MEMORY_PER_BYTE: Final = 20
 _MEMORY_PER_ITEM: Final = 150
+# What a message takes beside its bytes, which counts where many short ones wait.
+_MESSAGE_BYTES: Final = 64
+# So many messages of one client are looked at before the event loop serves others: a few milliseconds.
+_MESSAGES_PER_TURN: Final = 64
 # Shorter ones are not worth the reckoning: 64 that wait take less than what is counted in one step, see GRAIN_BYTES.
 _SHORT_BYTES: Final = 256
-# From here on a message is worth switching the garbage collector off while it is unpacked.
-_LARGE_BYTES: Final = 1 << 14
 
 
 class Caller(Protocol):
@@ -163,6 +165,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._framer = Framer(server.limits.message_bytes, MalformedCallError)
         self._messages: deque[bytes] = deque()  # whole ones that have not been looked at
+        self._next_turn: asyncio.Handle | None = None  # other clients are served before the rest is
         self._messages_bytes = 0
         self._reading_bytes = 0  # of a large one that is being read; the next ones wait for it
         self._has_left = False
@@ -229,6 +232,9 @@ class Connection(asyncio.Protocol):
         self._messages.clear()
         self._messages_bytes = 0
         self._framer.clear()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -237,17 +243,22 @@ class Connection(asyncio.Protocol):
         """Take bytes; calls that are complete are made, as many at once as a client may have waiting."""
         if self._transport is None:
             return
-        try:
-            for message in self._framer.feed(data):
-                self._messages.append(message)
-                self._messages_bytes += len(message)
-        except MalformedCallError as error:
-            self._close(str(error))
-            self._update_memory()
-        else:
+        if self._cut_messages(data):
             if self._framer.size_bytes and self._deadline is None:
                 self._await_rest()
             self._make_calls()
+
+    def _cut_messages(self, data: bytes) -> bool:
+        """Cut messages out of what has come; what is none ends the connection."""
+        try:
+            for message in self._framer.feed(data, _MESSAGES_PER_TURN):
+                self._messages.append(message)
+                self._messages_bytes += len(message) + _MESSAGE_BYTES
+        except MalformedCallError as error:
+            self._close(str(error))
+            self._update_memory()
+            return False
+        return True
 
     def _await_rest(self) -> None:
         """Give what is left of a message that has begun its time, unless it is us who do not read."""
@@ -290,18 +301,16 @@ class Connection(asyncio.Protocol):
 
     def _make_calls(self) -> None:
         """Make calls of the messages that came, as many at once as a client may have waiting."""
+        if not self._messages and self._framer.has_more and not self._cut_messages(b""):
+            return
         limits = self._server.limits
         ready: list[Call] = []
+        taken = 0
         try:
-            while (
-                self._messages
-                and not self._unread
-                and not self._reading_bytes
-                and self._waiting < limits.calls_waiting
-                and self._waiting_bytes < limits.calls_waiting_bytes
-            ):
+            while self._messages and taken < _MESSAGES_PER_TURN and self._may_read_on:
+                taken += 1
                 message = self._messages.popleft()
-                self._messages_bytes -= len(message)
+                self._messages_bytes -= len(message) + _MESSAGE_BYTES
                 if len(message) < limits.message_aside_bytes:
                     self._take(self._read(message), ready)
                 else:
@@ -310,11 +319,32 @@ class Connection(asyncio.Protocol):
                     reading.add_done_callback(self._was_read)
         except MalformedCallError as error:
             self._close(str(error))
+        if self._has_messages and self._may_read_on and self._next_turn is None:
+            self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
         self._throttle()
         self._update_memory()
         # Last of all: this wakes the episode's thread, which would then wait for the interpreter until we are done.
         for call in ready:
             (self._server.answer_aside if call.method.aside else self._server.submit)(call)
+
+    @property
+    def _has_messages(self) -> bool:
+        return bool(self._messages) or self._framer.has_more
+
+    @property
+    def _may_read_on(self) -> bool:
+        """Return True if nothing of this client has to be done or fetched before its next message."""
+        limits = self._server.limits
+        return (
+            not self._unread
+            and not self._reading_bytes
+            and self._waiting < limits.calls_waiting
+            and self._waiting_bytes < limits.calls_waiting_bytes
+        )
+
+    def _take_turn(self) -> None:
+        self._next_turn = None
+        self._make_calls()
 
     def _read(self, message: bytes) -> "Call | RefusedRequest":
         """Make a call of a message; in any thread."""
@@ -347,7 +377,7 @@ class Connection(asyncio.Protocol):
 
     def _throttle(self) -> None:
         """Read on only when what came before has been taken up."""
-        hold = bool(self._messages) or bool(self._reading_bytes) or self._unread or not self._heeded
+        hold = self._has_messages or bool(self._reading_bytes) or self._unread or not self._heeded
         if self._transport is None or hold == self._paused:
             return
         self._paused = hold
@@ -433,7 +463,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             if call_id is not None:
                 self._send(codec.answer(call_id, result))
-            if self._messages:
+            if self._has_messages:
                 self._make_calls()
         self._update_memory()
 
@@ -470,7 +500,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client has fetched its answers."""
         self._unread = False
-        if self._messages:
+        if self._has_messages:
             self._make_calls()
         self._throttle()
         self._update_memory()
@@ -482,7 +512,9 @@ def _memory_bytes(call: Call, limits: ServerLimits) -> int:
     if size_bytes < _SHORT_BYTES:
         return size_bytes
     items = sum([len(argument) for argument in call.arguments if type(argument) is tuple])
-    return size_bytes + _MEMORY_PER_BYTE * min(size_bytes, limits.structured_bytes) + _MEMORY_PER_ITEM * items
+    runs_bytes = sum([sys.getsizeof(argument) for argument in call.arguments if type(argument) in (str, bytes)])
+    structured_bytes = min(size_bytes, limits.structured_bytes)
+    return size_bytes + runs_bytes + _MEMORY_PER_BYTE * structured_bytes + _MEMORY_PER_ITEM * items
 
 
 def checked_call(methods: Mapping[str, Method], request: "RpcRequest", caller: Caller, raw: bytes) -> Call:
@@ -495,8 +527,6 @@ def checked_call(methods: Mapping[str, Method], request: "RpcRequest", caller: C
         raise codec.WireError(f"samepath has no method {request.name[:100]!r}")
     if method.handler is None:
         return Call(caller, request.id, method, (), raw)
-    if request.oversize:
-        raise codec.WireError(f"{request.name}: {request.oversize}")
     return Call(caller, request.id, method, method.read(request.arguments), raw)
 
 
@@ -507,91 +537,37 @@ class MalformedCallError(Exception):
 class RpcRequest(NamedTuple):
     """A call as it came: the id to answer with (None: no answer is wanted), the name, and the arguments after the first.
 
-    ``oversize`` says what is wrong with a message that was too large to be unpacked; then there are no arguments.
+    The arguments of a large message are unpacked while they are read: a method may refuse them before.
     """
 
     id: int | None
     name: str
-    arguments: list[Any]
-    oversize: str = ""
+    arguments: list[Any] | codec.LargeArguments
 
 
 def parse(message: bytes, limits: ServerLimits) -> RpcRequest:
-    """Read one message. The first argument of every call is CARLA's metadata and left out."""
-    if len(message) > limits.structured_bytes:
-        return _parse_large(message, limits)
-    try:
-        value = _unpacked(message)
-    except (ValueError, msgpack.UnpackException, RecursionError) as error:
-        raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
-    if type(value) is not list or len(value) not in (3, 4) or value[0] != (_REQUEST if len(value) == 4 else _NOTIFICATION):
-        raise MalformedCallError("no call")
-    name: Any
-    name, arguments = value[-2:]
-    call_id = value[1] if len(value) == 4 else None
-    if not _is_head(call_id, name, whole=len(value) == 4) or type(arguments) is not list:
-        raise MalformedCallError("no call")
-    return RpcRequest(call_id, name, arguments[1:])
-
-
-def _unpacked(message: bytes) -> Any:  # noqa: ANN401 - whatever MessagePack can say
-    """Unpack a message, a large one with the garbage collector off.
-
-    The collector runs after every so many new lists and each time looks at all that were made before: six parts in seven of the
-    time that a batch of 20,000 commands took here. There is nothing for it to find, and as the interpreter's lock is held
-    throughout, no other thread does without it.
-    """
-    if len(message) < _LARGE_BYTES or not gc.isenabled():
-        return msgpack.unpackb(message, **_UNPACK)
-    gc.disable()
-    try:
-        return msgpack.unpackb(message, **_UNPACK)
-    finally:
-        gc.enable()
-
-
-def _is_head(call_id: object, name: object, *, whole: bool) -> bool:
-    fits = type(call_id) is int and 0 <= call_id <= 0xFFFF_FFFF
-    return type(name) is str and len(name) <= 256 and (fits or not whole)
-
-
-def _parse_large(message: bytes, limits: ServerLimits) -> RpcRequest:
-    """Read a large message piece by piece: only texts and runs of bytes may be what makes it large.
+    """Read one message. The first argument of every call is CARLA's metadata and left out.
 
     A map or a file is one text and costs what its bytes cost. Lists and numbers take many times their bytes once they are
-    Python objects: of those only ``structured_bytes`` are unpacked.
+    Python objects: of those only ``structured_bytes`` are unpacked, and not before a method asks for them.
     """
+    arguments: list[Any] | codec.LargeArguments
     try:
-        unpacker = msgpack.Unpacker(max_buffer_size=len(message), **_UNPACK)
-        unpacker.feed(message)
-        if unpacker.read_array_header() != 4 or unpacker.unpack() != _REQUEST:
-            raise MalformedCallError("no call")
-        call_id = unpacker.unpack() if unpacker.tell() < len(message) else None
-        name = _small(unpacker, message)
-        if not _is_head(call_id, name, whole=True):
-            raise MalformedCallError("no call")
-        count = unpacker.read_array_header()
-        sizes, start = [], unpacker.tell()
-        for _ in range(count):
-            unpacker.skip()
-            sizes.append((start, unpacker.tell()))
-            start = unpacker.tell()
-        plain = sum(end - at for at, end in sizes if not _is_run(message[at]))
-        if plain > limits.structured_bytes:
-            return RpcRequest(call_id, name, [], f"its arguments have more than {limits.structured_bytes} bytes")
-        return RpcRequest(call_id, name, [_unpacked(message[at:end]) for at, end in sizes][1:])
-    except (ValueError, msgpack.UnpackException, msgpack.OutOfData) as error:
+        if len(message) > min(limits.structured_bytes, codec.PIECE_BYTES):
+            head, arguments = codec.large_call(message, limits.structured_bytes)
+        else:
+            value = codec.unpack(message)
+            if type(value) is not list or not value or type(value[-1]) is not list:
+                raise MalformedCallError("no call")
+            head, arguments = value[:-1], value[-1][1:]
+    except codec.WireError:
+        raise MalformedCallError("no call") from None
+    except (ValueError, msgpack.UnpackException, RecursionError) as error:
         raise MalformedCallError(f"no MessagePack ({type(error).__name__})") from None
-
-
-def _small(unpacker: Any, message: bytes) -> Any:  # noqa: ANN401 - MessagePack's unpacker
-    """Unpack the next object if it is a short text."""
-    lead = message[unpacker.tell()]
-    if not (0xA0 <= lead <= 0xBF or lead == 0xD9):
+    kind, *ids, name = head if 2 <= len(head) <= 3 else (None, None)
+    has_id = all(type(call_id) is int and 0 <= call_id <= 0xFFFF_FFFF for call_id in ids)
+    if type(kind) is not int or kind != (_REQUEST if ids else _NOTIFICATION) or not has_id:
         raise MalformedCallError("no call")
-    return unpacker.unpack()
-
-
-def _is_run(lead: int) -> bool:
-    """Does an object that starts with this byte hold one text or one run of bytes?"""
-    return 0xC4 <= lead <= 0xC6 or 0xD9 <= lead <= 0xDB or 0xA0 <= lead <= 0xBF
+    if type(name) is not str or len(name) > _NAME_MAX:
+        raise MalformedCallError("no call")
+    return RpcRequest(ids[0] if ids else None, name, arguments)

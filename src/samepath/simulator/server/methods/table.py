@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from samepath.core.errors import SamepathError
 from samepath.simulator.carla import codec
-from samepath.simulator.carla.codec import NOT_SUPPORTED, Reader
+from samepath.simulator.carla.codec import NOT_SUPPORTED, LargeArguments, Reader
 
 if TYPE_CHECKING:
     from samepath.simulator.server.rpc import Sender
@@ -41,8 +41,8 @@ class Method:
     reads: bool = False
     sender: bool = False
 
-    def read(self, arguments: list[Any]) -> tuple[Any, ...]:
-        """Check the arguments of a call."""
+    def read(self, arguments: list[Any] | LargeArguments) -> tuple[Any, ...]:
+        """Check the arguments of a call: their number before anything is made of them."""
         if len(arguments) != len(self.readers):
             raise codec.WireError(f"{self.name} takes {len(self.readers)} arguments, but {len(arguments)} came")
         try:
