@@ -1,10 +1,11 @@
 """The streaming port: nothing is lost on the way to a listener, and a listener that does not read stops nobody."""
 
 import asyncio
+import queue
 import select
 import socket
 import struct
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
@@ -91,6 +92,54 @@ def test_the_first_measurement_waits_for_every_listener_that_asked(server):
                     assert [frame_of(third.message()) for _ in frames[1:]] == frames[1:]
                     assert frame_of(second.message()) == frames[-1]
             assert [frame_of(first.message()) for _ in frames[1:]] == frames[1:]
+
+
+@pytest.mark.parametrize("strangers", [1, 5])
+@pytest.mark.parametrize("they_leave", [False, True])
+def test_a_listener_that_never_asked_takes_nothing_from_the_one_that_did(server, strangers, they_leave):
+    with RawClient(server) as client, ExitStack() as stack:
+        synchronous(client)
+        _, stream_id = spawn_gnss(client)
+        client.value("get_sensor_token", stream_id)
+        frames = [client.value("tick_cue")]
+        for _ in range(strangers):
+            stranger = stack.enter_context(RawListener(server, stream_id))
+            assert frame_of(stranger.message()) == frames[0]
+            if they_leave:
+                stranger.socket.close()
+        frames.append(client.value("tick_cue"))
+        with RawListener(server, stream_id) as owner:
+            frames.append(client.value("tick_cue"))
+            assert [frame_of(owner.message()) for _ in frames] == frames
+
+
+def test_messages_are_kept_on_for_a_moment_only_and_then_nothing_is_measured():
+    unheard = queue.SimpleQueue()
+    with served(limits=ServerLimits(early_again_s=0.05)) as server, RawClient(server) as client:
+        synchronous(client)
+        server._hub._unheard = unheard.put
+        _, stream_id = spawn_gnss(client)
+        client.value("get_sensor_token", stream_id)
+        frame = client.value("tick_cue")
+        with RawListener(server, stream_id) as listener:
+            assert frame_of(listener.message()) == frame
+        assert unheard.get(timeout=60) == stream_id
+        assert not server._hub.is_heard(stream_id)
+
+
+def test_a_large_picture_is_not_kept_on_for_a_listener_that_has_come():
+    async def listen():
+        hub = StreamHub(ServerLimits(), print, pytest.fail)
+        hub.expect(7)
+        connection = StreamConnection(hub)
+        connection.connection_made(Wire())
+        connection.data_received(struct.pack("<I", 7))
+        for _ in range(10):
+            hub.send(7, bytes(1 << 20), lossless=True)
+        assert hub.memory.held_bytes == 0
+        connection.connection_lost(None)
+
+    asyncio.run(listen())
 
 
 def test_nothing_is_measured_for_nobody(server):

@@ -43,7 +43,7 @@ The worst of them take 3 ms and 3 MB. The longest name, 4096 characters of 4 byt
 _SCAN_BYTES: Final = 1 << 18
 # What comes before the arguments of a call is short.
 _HEAD_BYTES: Final = 2048
-# So many items are unpacked together if they are small enough.
+# The number of items that are unpacked together if they are small enough.
 _ITEMS_TOGETHER: Final = 512
 # From here on the garbage collector is switched off while bytes are unpacked.
 _COLLECT_BYTES: Final = 1 << 14
@@ -63,7 +63,7 @@ class Raw(bytes):
     __slots__ = ()
 
 
-def unpack(data: bytes | memoryview) -> Any:  # noqa: ANN401 - whatever MessagePack can express
+def unpack(data: bytes | memoryview) -> Any:  # noqa: ANN401 - anything that MessagePack can express
     """Unpack an object, a large one with the garbage collector off.
 
     The collector runs after every so many new lists and each time looks at all that were made before:
@@ -103,7 +103,7 @@ class LargeRun:
             found = [decoder.decode(self._content[at : at + _SCAN_BYTES]) for at in steps]
             return "".join([*found, decoder.decode(b"", final=True)])
         except UnicodeDecodeError as error:
-            raise WireError(f"a text in UTF-8 was wanted, but {error.reason} came") from None
+            raise WireError(f"expected a text in UTF-8, got bytes that cannot be decoded ({error.reason})") from None
 
     def content(self) -> bytes:
         """Return the bytes."""
@@ -152,10 +152,10 @@ class LargeArray:
                 found: list[Any] = unpacker.unpack()
         except msgpack.OutOfData:
             if count == 1 and at + PIECE_BYTES >= len(self._data):
-                raise WireError("whole MessagePack was wanted, but its beginning came") from None
+                raise WireError("expected whole MessagePack, got only its beginning") from None
             return [], 0
         except (ValueError, msgpack.UnpackException, RecursionError) as error:
-            raise WireError(f"MessagePack was wanted, but {type(error).__name__} came of it") from None
+            raise WireError(f"expected MessagePack, got bytes that cannot be read ({type(error).__name__})") from None
         return found, unpacker.tell() - len(head)
 
 
@@ -198,7 +198,7 @@ def large_call(message: bytes, max_bytes: int) -> tuple[list[Any], LargeArgument
     return head, LargeArguments(memoryview(message), unpacker.tell(), max_bytes)
 
 
-def plain(value: object) -> Any:  # noqa: ANN401 - whatever MessagePack can express
+def plain(value: object) -> Any:  # noqa: ANN401 - anything that MessagePack can express
     """Return a value with every large array in it as a list."""
     if isinstance(value, LargeArray):
         return [plain(item) for item in value]
@@ -214,7 +214,7 @@ def _refuse_extension(code: int, data: bytes) -> None:
 def _large_item(data: memoryview, at: int, max_bytes: int) -> tuple[LargeArray | LargeRun | None, int]:
     """The object that begins at ``at``, not unpacked, and where it ends; None: a small one that is no array, text or bytes.
 
-    Of one that is larger than ``max_bytes`` only so many bytes are looked at. A text and bytes may have any size.
+    Of a larger one than ``max_bytes`` only the beginning is scanned. A text and bytes may have any size.
     """
     run = _run(data, at)
     if run is not None:
@@ -224,19 +224,19 @@ def _large_item(data: memoryview, at: int, max_bytes: int) -> tuple[LargeArray |
         return LargeArray(data, at), end
     except WireError:
         if end - at > PIECE_BYTES:
-            raise WireError(f"an array, a text or bytes were wanted, but something else of {end - at} bytes came") from None
+            raise WireError(f"expected an array, a text or bytes, got something else of {end - at} bytes") from None
         return None, end
 
 
-def _unpack_small(data: memoryview) -> Any:  # noqa: ANN401 - whatever MessagePack can express
+def _unpack_small(data: memoryview) -> Any:  # noqa: ANN401 - anything that MessagePack can express
     try:
         return unpack(data)
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
-        raise WireError(f"MessagePack was wanted, but {type(error).__name__} came of it") from None
+        raise WireError(f"expected MessagePack, got bytes that cannot be read ({type(error).__name__})") from None
 
 
 def _end(data: memoryview, at: int, max_bytes: int) -> int:
-    """Return where an object ends, building none of it; of a larger one than ``max_bytes`` some place beyond so many."""
+    """Return where an object ends, building none of it; of a larger one than ``max_bytes`` some place further on."""
     unpacker = msgpack.Unpacker(max_buffer_size=len(data) + _SCAN_BYTES, read_size=_SCAN_BYTES)
     fed = at
     while True:
@@ -246,11 +246,11 @@ def _end(data: memoryview, at: int, max_bytes: int) -> int:
             if fed - at > max_bytes:
                 return fed
             if fed >= len(data):
-                raise WireError("whole MessagePack was wanted, but its beginning came") from None
+                raise WireError("expected whole MessagePack, got only its beginning") from None
             unpacker.feed(data[fed : fed + _SCAN_BYTES])
             fed = min(fed + _SCAN_BYTES, len(data))
         except (ValueError, msgpack.UnpackException) as error:
-            raise WireError(f"MessagePack was wanted, but {type(error).__name__} came of it") from None
+            raise WireError(f"expected MessagePack, got bytes that cannot be read ({type(error).__name__})") from None
         else:
             return at + int(unpacker.tell())
 
@@ -262,7 +262,7 @@ def _array_head(data: memoryview, at: int) -> tuple[int, int]:
         return lead & 0x0F, at + 1
     size = {0xDC: 2, 0xDD: 4}.get(lead, 0)
     if not size or at + 1 + size > len(data):
-        raise WireError("an array was wanted, but something else came")
+        raise WireError("expected an array, got something else")
     return int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
 
 

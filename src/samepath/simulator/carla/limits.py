@@ -25,6 +25,7 @@ class ServerLimits:
     memory_bytes: int = 1024 * _MIB  # that wait for all clients together; then whoever has most of it is cut off
     early_messages: int = 256  # of a stream that was asked for, kept until its listener arrives
     early_bytes: int = 32 * _MIB  # the same in bytes
+    early_again_s: float = 2.0  # they are kept on after a listener came, which may be another than the one that asked
     actors: int = 5000  # in the world, the map's own included
     batch_commands: int = 20_000  # of one call, those that follow others included
     batch_depth: int = 8  # commands that follow commands that follow ...

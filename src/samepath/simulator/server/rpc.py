@@ -45,7 +45,7 @@ _MEMORY_PER_BYTE: Final = 20
 _MEMORY_PER_ITEM: Final = 150
 # What a message takes beside its bytes, which counts where many short ones wait.
 _MESSAGE_BYTES: Final = 64
-# So many messages of one client are looked at before the event loop serves others: a few milliseconds.
+# The number of messages of one client after which the event loop serves others: a few milliseconds.
 _MESSAGES_PER_TURN: Final = 64
 # Shorter ones are not worth the reckoning: 64 that wait take less than what is counted in one step, see GRAIN_BYTES.
 _SHORT_BYTES: Final = 256

@@ -7,6 +7,8 @@ that still has an older message to fetch misses the newer ones, as in CARLA.
 
 A client first asks for a stream's token (a call) and then connects here: what is sent in between would be lost, and a script
 that ticks at once would wait for its first frame for ever. So messages are kept from the call on, for each client that asked.
+A listener says nothing but the stream's id, so the first to connect may be another client than the one that
+asked. What was kept is therefore kept for a moment more (``early_again_s``), and every listener that connects gets it.
 Both, what is kept for a listener on its way and what a slow one has not fetched, count in the :class:`MemoryBudget` of all.
 
 :class:`StreamHub` and :class:`StreamConnection` live in the event loop. :class:`Subscriptions` is the episode's own record of
@@ -29,6 +31,8 @@ MAIN_SERVER: Final = 0
 _ID_BYTES: Final = 4
 # After how long a client that may be too old is looked at again.
 _LOOK_AGAIN_S: Final = 1.0
+# After a listener has come, messages are kept on up to this share of ``early_bytes``.
+_SERVED_SHARE: Final = 8
 # From this size on copying a message costs more than one more call of the system.
 _LARGE_BYTES: Final = 1 << 18
 
@@ -148,10 +152,22 @@ class StreamHub:
             return
         early = self._early.get(stream_id)
         if early is not None:
-            for message in early.fetch():
+            messages, served = early.fetch()
+            for message in messages:
                 listener.send(message, lossless=True)
-            if not early.is_expected:
-                self.forget(stream_id)
+            if served is not None:
+                again_s = self.limits.early_again_s
+                asyncio.get_running_loop().call_later(again_s, self._release, stream_id, early, served)
+
+    def _release(self, stream_id: int, early: "_EarlyMessages", served: int) -> None:
+        """Keep no messages any more for an ask to which a listener came some time ago."""
+        early.release(served)
+        if self._early.get(stream_id) is not early:
+            return
+        if early.is_expected:
+            self.memory.update(early, early.hold_bytes())
+        else:
+            self._give_up(stream_id)
 
     def part(self, stream_id: int, listener: "StreamConnection") -> None:
         """A listener has gone."""
@@ -182,11 +198,16 @@ class _EarlyMessages:
         self._size_bytes = 0
         self._dropped = 0  # messages before those that are kept
         # How many messages there had been when each of those asked who are on their way; the first to ask is the first to come.
+        # Both are in ascending order.
         self._asked: deque[int] = deque(maxlen=limits.subscriptions)
+        # The same for asks to which a listener came a moment ago, by number: it may not be the client that asked.
+        self._served: dict[int, int] = {}
+        self._served_count = 0
+        self._added_bytes = 0  # since a listener came last
 
     @property
     def is_expected(self) -> bool:
-        return bool(self._asked)
+        return bool(self._asked or self._served)
 
     def expect(self) -> None:
         self._asked.append(self._dropped + len(self._messages))
@@ -196,22 +217,39 @@ class _EarlyMessages:
         """Keep a message; who has not come for too long is not waited for any more."""
         self._messages.append(message)
         self._size_bytes += len(message)
-        while self._asked and (
-            len(self._messages) > self._limits.early_messages or self._size_bytes > self._limits.early_bytes
-        ):
+        self._added_bytes += len(message)
+        if self._is_full or self._added_bytes > self._limits.early_bytes // _SERVED_SHARE:
+            self._served.clear()
+            self._trim()
+        while self._asked and self._is_full:
             self._asked.popleft()
             self._trim()
 
-    def fetch(self) -> list[bytes]:
-        """Somebody has come: what was sent since they asked."""
+    @property
+    def _is_full(self) -> bool:
+        return len(self._messages) > self._limits.early_messages or self._size_bytes > self._limits.early_bytes
+
+    def fetch(self) -> tuple[list[bytes], int | None]:
+        """Return what was sent since the first client asked that waits, and a number for :meth:`release`.
+
+        A listener that comes when no client waits gets what the last one got; there is no number then.
+        """
         if not self._asked:
-            return []
-        found = list(self._messages)[self._asked.popleft() - self._dropped :]
+            first = next(iter(self._served.values()), self._dropped + len(self._messages))
+            return list(self._messages)[first - self._dropped :], None
+        first = self._asked.popleft()
+        self._served_count += 1
+        self._served[self._served_count] = first
+        self._added_bytes = 0
+        return list(self._messages)[first - self._dropped :], self._served_count
+
+    def release(self, served: int) -> None:
+        """Keep nothing more for an ask to which a listener came."""
+        self._served.pop(served, None)
         self._trim()
-        return found
 
     def _trim(self) -> None:
-        first = self._asked[0] if self._asked else self._dropped + len(self._messages)
+        first = min(next(iter(asks), self._dropped + len(self._messages)) for asks in (self._asked, self._served.values()))
         while self._dropped < first:
             self._size_bytes -= len(self._messages.popleft())
             self._dropped += 1
