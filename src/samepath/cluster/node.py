@@ -42,7 +42,7 @@ from samepath.simulator.maps import RoadMap, load_map
 from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.weather import SceneWeather
 from samepath.simulator.server.dialects import Dialect, dialect_of
-from samepath.simulator.server.memory import MemoryBudget
+from samepath.simulator.server.memory import process_budget
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import LocalRenderer, RenderRequest, RenderResult, SceneView, unpack_requests
 from samepath.simulator.server.rpc import Call, Connection, RpcServer, Sender
@@ -186,7 +186,7 @@ class Node:
         self._loop.set_exception_handler(self._on_loop_error)
         # Ports are bound now, because Hello names them, and opened to clients when the node has joined (``_open``).
         limits = fitted(settings.limits, self._log)
-        memory = MemoryBudget(limits.memory_bytes, self._log)
+        memory = process_budget(limits.memory_bytes, self._log)
         self._hub = StreamHub(limits, self._unheard, self._log, memory)
         # Whatever this node does not answer itself is forwarded as it came: nothing may be answered aside, out of order.
         table = {

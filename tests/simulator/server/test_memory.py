@@ -11,7 +11,7 @@ import pytest
 
 from samepath.simulator.carla.codec import Framer
 from samepath.simulator.carla.limits import ServerLimits
-from samepath.simulator.server.memory import MemoryBudget
+from samepath.simulator.server.memory import MemoryBudget, process_budget
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rpc import Connection, MalformedCallError, RpcServer, parse
 from samepath.simulator.server.streams import StreamHub
@@ -73,6 +73,19 @@ def test_among_equals_it_is_who_came_first(budget):
     for holder in found:
         hold(budget, holder, 4 * MIB)
     assert [holder.is_cut for holder in found] == [True, False, False]
+
+
+def test_what_is_reserved_is_taken_from_the_budget_and_named(lines):
+    budget = MemoryBudget(10 * MIB, lines.append, 2 * MIB)
+    first, _ = holders(budget, "first", "second")
+    hold(budget, first, 9 * MIB)
+    assert first.is_cut
+    assert "8 are allowed (--memory-mib, beside 2 for what is on its way)" in lines[0]
+
+
+@pytest.mark.parametrize(("memory_mib", "reserved_mib"), [(1024, 64), (256, 64), (16, 4)])
+def test_a_server_keeps_memory_for_what_no_client_is_counted_for(memory_mib, reserved_mib, lines):
+    assert process_budget(memory_mib * MIB, lines.append).most_bytes == (memory_mib - reserved_mib) * MIB
 
 
 def test_what_was_fetched_meanwhile_is_counted_before_anybody_is_cut_off(budget, lines):

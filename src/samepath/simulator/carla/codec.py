@@ -476,9 +476,10 @@ class Framer:
 
     def clear(self) -> None:
         """Begin anew; what has come of a message is dropped."""
-        self._scanner = msgpack.Unpacker(max_buffer_size=self._most)
+        # A buffer of its own for every connection, so it begins small.
+        self._scanner = msgpack.Unpacker(max_buffer_size=self._most, read_size=min(_KEPT_BYTES, self._most))
         self._buffer = bytearray()
-        self._start = 0
+        self._start = self._scanned = 0  # where a message begins, and what the scanner has got, of all bytes that came
         self._largest_bytes = 0
         self.has_more = False
 
@@ -505,16 +506,13 @@ class Framer:
         self._largest_bytes = max(self._largest_bytes, len(held))
         if len(held) > self._most + len(data):
             raise self._error(f"a message of more than {self._most} bytes")
-        at = 0
+        at, first = 0, self._start
         found: list[bytes] = []
         try:
             self.has_more = False
-            self._scanner.feed(data)
-            while True:
-                if max_messages is not None and len(found) >= max_messages:
-                    self.has_more = True
-                    break
-                self._scanner.skip()
+            if self._scanned == first:
+                self._scan_more(held, first)
+            while not self.has_more and self._skip(held, first):
                 end = self._scanner.tell()
                 size = end - self._start
                 self._start = end
@@ -527,8 +525,7 @@ class Framer:
                 with memoryview(held) as view:  # sliced from it, as a buffer would be copied twice
                     found.append(bytes(view[at : at + size]))
                 at += size
-        except msgpack.OutOfData:
-            pass
+                self.has_more = len(found) == max_messages
         except msgpack.BufferFull:
             raise self._error(f"a message of more than {self._most} bytes") from None
         except (ValueError, msgpack.UnpackException) as error:
@@ -542,3 +539,24 @@ class Framer:
         if self._largest_bytes > _KEPT_BYTES and not self._buffer:
             self.clear()  # a scanner never gives memory back: 64 MiB for one map that was sent hours ago
         return found
+
+    def _skip(self, held: bytes | bytearray, first: int) -> bool:
+        """Go to the end of the next object; False: it has not come whole."""
+        while True:
+            try:
+                self._scanner.skip()
+            except msgpack.OutOfData:
+                if not self._scan_more(held, first):
+                    return False
+            else:
+                return True
+
+    def _scan_more(self, held: bytes | bytearray, first: int) -> bool:
+        """Give the scanner a piece of what it has not got of ``held``, which begins at ``first``; False: it has all."""
+        at = self._scanned - first
+        if at >= len(held):
+            return False
+        piece = held if at == 0 and len(held) <= _KEPT_BYTES else held[at : at + _KEPT_BYTES]
+        self._scanner.feed(piece)
+        self._scanned += len(piece)
+        return True

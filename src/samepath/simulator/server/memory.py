@@ -18,6 +18,7 @@ _MIB: Final = 1 << 20
 GRAIN_BYTES: Final = 1 << 14
 """Changes smaller than this are not told: a call with its answer changes nothing in the sum."""
 _WORTH_BYTES: Final = _MIB
+_RESERVED_BYTES: Final = 64 * _MIB
 
 
 class Holder(Protocol):
@@ -35,11 +36,24 @@ class Holder(Protocol):
         ...
 
 
-class MemoryBudget:
-    """The sum over all holders. ``log`` takes a line for each that is cut off."""
+def process_budget(memory_bytes: int, log: Callable[[str], None]) -> "MemoryBudget":
+    """The budget of a server or a node, of all the memory that its clients may take.
 
-    def __init__(self, most_bytes: int, log: Callable[[str], None]) -> None:
-        self.most_bytes = most_bytes
+    Answers between two threads, a message that is being read and freed memory that the system has not
+    got back yet take some 50 MB that no client is counted for.
+    """
+    return MemoryBudget(memory_bytes, log, min(_RESERVED_BYTES, memory_bytes // 4))
+
+
+class MemoryBudget:
+    """The sum over all holders. ``log`` takes a line for each that is cut off.
+
+    ``reserved_bytes`` are kept for memory that belongs to no client yet or any more.
+    """
+
+    def __init__(self, most_bytes: int, log: Callable[[str], None], reserved_bytes: int = 0) -> None:
+        self.most_bytes = most_bytes - reserved_bytes
+        self._reserved_bytes = reserved_bytes
         self.held_bytes = 0
         self._log = log
         self._holders: dict[Holder, bool] = {}  # in the order in which they came; False: it was cut off
@@ -80,9 +94,10 @@ class MemoryBudget:
             fits = sum(holder.held_bytes for holder in here) <= self.most_bytes
             if worst is None or (fits and worst.held_bytes < _WORTH_BYTES):
                 return
+            reserved = f", beside {self._reserved_bytes / _MIB:g} for what is on its way" if self._reserved_bytes else ""
             self._log(
                 f"{worst.name} was cut off: {self.held_bytes / _MIB:.1f} MiB wait for clients, {self.most_bytes / _MIB:g} are "
-                f"allowed (--memory-mib), and it has most of them, {worst.held_bytes / _MIB:.1f}"
+                f"allowed (--memory-mib{reserved}), and it has most of them, {worst.held_bytes / _MIB:.1f}"
             )
             self._holders[worst] = False
             worst.cut_off()

@@ -31,6 +31,7 @@ from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.server.dialects import NEWEST, TOO_OLD, Dialect
 from samepath.simulator.server.memory import GRAIN_BYTES, MemoryBudget
 from samepath.simulator.server.methods.table import Method
+from samepath.simulator.server.sending import SendQueue
 from samepath.simulator.server.traffic_managers import ASKS, TrafficManagers
 
 _REQUEST, _NOTIFICATION = 0, 2
@@ -47,6 +48,8 @@ _MEMORY_PER_ITEM: Final = 150
 _MESSAGE_BYTES: Final = 64
 # The number of messages of one client after which the event loop serves others: a few milliseconds.
 _MESSAGES_PER_TURN: Final = 64
+# A client is read again when this share of the answers is left at which it was read no further.
+_READ_AGAIN_SHARE: Final = 4
 # Shorter ones are not worth the reckoning: 64 that wait take less than what is counted in one step, see GRAIN_BYTES.
 _SHORT_BYTES: Final = 256
 
@@ -177,6 +180,7 @@ class Connection(asyncio.Protocol):
         self._translated: dict[int | None, str] = {}  # of those that wait, the ones whose answer is another one in our dialect
         self.handshake = Handshake.NONE
         self._awaits_state = False  # the first one: only calls of _BEFORE_FIRST_STATE came since the handshake
+        self._answers: SendQueue | None = None
         self._unread = False  # the client does not fetch its answers
         self._heeded = True  # a traffic manager is being woken: its calls wait
         self._paused = False
@@ -203,8 +207,8 @@ class Connection(asyncio.Protocol):
             server.log(f"{self.name} was turned away: the memory for clients is spent")
             transport.abort()
             return
-        transport.set_write_buffer_limits(high=server.limits.unread_answer_bytes)
         self._transport = transport
+        self._answers = SendQueue(transport)
         server.connections.add(self)
         server.memory.join(self)
 
@@ -229,6 +233,8 @@ class Connection(asyncio.Protocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
+        if self._answers is not None:
+            self._answers.clear()
         self._messages.clear()
         self._messages_bytes = 0
         self._framer.clear()
@@ -277,7 +283,7 @@ class Connection(asyncio.Protocol):
 
     def hold_bytes(self) -> int:
         """What the server keeps for this client: see :class:`MemoryBudget`."""
-        unsent_bytes = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        unsent_bytes = self._answers.size_bytes if self._answers is not None and self._transport is not None else 0
         unread_bytes = self._messages_bytes + self._reading_bytes + self._framer.memory_bytes
         return unsent_bytes + unread_bytes + self._waiting_bytes
 
@@ -479,8 +485,11 @@ class Connection(asyncio.Protocol):
         self._update_memory()
 
     def _send(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+        if self._transport is not None and self._answers is not None and not self._transport.is_closing():
+            self._answers.write(data)
+            if not self._unread and self._answers.size_bytes > self._server.limits.unread_answer_bytes:
+                self._unread = True  # it is read no further
+                self._throttle()
 
     def abort(self) -> None:
         """Disconnect at once."""
@@ -493,16 +502,20 @@ class Connection(asyncio.Protocol):
         self._throttle()
 
     def pause_writing(self) -> None:
-        """The client does not fetch its answers: stop reading from it."""
-        self._unread = True
-        self._throttle()
+        """Let answers wait here: the socket takes no more."""
+        if self._answers is not None:
+            self._answers.pause()
 
     def resume_writing(self) -> None:
-        """The client has fetched its answers."""
-        self._unread = False
-        if self._has_messages:
-            self._make_calls()
-        self._throttle()
+        """Send on; a client that has fetched most of its answers is read again."""
+        if self._answers is None:
+            return
+        self._answers.resume()
+        if self._unread and self._answers.size_bytes <= self._server.limits.unread_answer_bytes // _READ_AGAIN_SHARE:
+            self._unread = False
+            if self._has_messages:
+                self._make_calls()
+            self._throttle()
         self._update_memory()
 
 
@@ -512,9 +525,10 @@ def _memory_bytes(call: Call, limits: ServerLimits) -> int:
     if size_bytes < _SHORT_BYTES:
         return size_bytes
     items = sum([len(argument) for argument in call.arguments if type(argument) is tuple])
-    runs_bytes = sum([sys.getsizeof(argument) for argument in call.arguments if type(argument) in (str, bytes)])
-    structured_bytes = min(size_bytes, limits.structured_bytes)
-    return size_bytes + runs_bytes + _MEMORY_PER_BYTE * structured_bytes + _MEMORY_PER_ITEM * items
+    runs = [argument for argument in call.arguments if type(argument) in (str, bytes)]
+    structured_bytes = min(max(size_bytes - sum(map(len, runs)), 0), limits.structured_bytes)
+    memory_bytes = size_bytes + sum(map(sys.getsizeof, runs))
+    return memory_bytes + _MEMORY_PER_BYTE * structured_bytes + _MEMORY_PER_ITEM * items
 
 
 def checked_call(methods: Mapping[str, Method], request: "RpcRequest", caller: Caller, raw: bytes) -> Call:

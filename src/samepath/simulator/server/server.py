@@ -35,7 +35,7 @@ from samepath.simulator.server.consistency import ConsistencyCheck
 from samepath.simulator.server.dialects import NEWEST, dialect_of
 from samepath.simulator.server.episode import Episode, EpisodeContext, Publisher, no_check
 from samepath.simulator.server.maps import MapLibrary
-from samepath.simulator.server.memory import MemoryBudget
+from samepath.simulator.server.memory import process_budget
 from samepath.simulator.server.methods import methods
 from samepath.simulator.server.rendering import LocalRenderer, SensorRenderer, compile_all
 from samepath.simulator.server.resume import JournalConfig, open_episode
@@ -53,12 +53,15 @@ from samepath.simulator.server.runner import (
     StatePrepared,
     StreamMessage,
 )
+from samepath.simulator.server.sending import HandOver
 from samepath.simulator.server.streams import StreamConnection, StreamHub
 from samepath.simulator.traffic.traffic import TrafficSettings
 from samepath.simulator.world.world import World
 
 _WORTH_A_LINE_S: Final = 5.0
 _READERS: Final = 2
+# The most bytes on their way from the episode's thread to the event loop before the episode waits.
+_HANDED_OVER_BYTES: Final = 16 << 20
 # How often the event loop says that it runs.
 _LOOP_BEAT_S: Final = 0.5
 
@@ -141,6 +144,7 @@ class SimulatorServer:
         self._has_ended = True  # the episode's thread, when the server has been stopped
         self._loop_beat_s = SYSTEM_CLOCK.monotonic_s()
         self._readers = _Readers()
+        self._hand_over = HandOver(_HANDED_OVER_BYTES)
         self._warning = ""  # about the names of maps
         self._check: ConsistencyCheck | None = None
         self.port = 0
@@ -158,7 +162,7 @@ class SimulatorServer:
             wanted_port = settings.port + 1 if settings.port else 0
         # The episode's own limits stay as they were asked for: what it does must not depend on the machine.
         limits = fitted(settings.limits, self._log)
-        memory = MemoryBudget(limits.memory_bytes, self._log)
+        memory = process_budget(limits.memory_bytes, self._log)
         dialect = dialect_of(settings.protocol)
         self._hub = StreamHub(
             limits, lambda stream_id: self._runner.submit(StreamUnheard(stream_id)), self._log, memory, dialect
@@ -216,8 +220,9 @@ class SimulatorServer:
                 self._log(line)
 
         def deliver(events: list[OutboxEvent]) -> None:
+            size_bytes = sum(map(_size_bytes, events))
             if not self._closing:  # after that the loop may be closed, and nobody is left to send to
-                loop.call_soon_threadsafe(self._send, events)
+                self._hand_over.put(size_bytes, lambda: loop.call_soon_threadsafe(self._take, events, size_bytes))
 
         maps = MapLibrary(settings.aliases, log, settings.limits, settings.map_files, walk_anywhere=settings.walk_anywhere)
         self._warning = maps.misleading()
@@ -296,6 +301,12 @@ class SimulatorServer:
         """Answer from files, or build a map, in a thread beside the world's: both may take seconds. From any thread."""
         self._readers.submit(self._runner.answer_aside, call)
 
+    def _take(self, events: list[OutboxEvent], size_bytes: int) -> None:
+        try:
+            self._send(events)
+        finally:
+            self._hand_over.take(size_bytes)
+
     def _send(self, events: list[OutboxEvent]) -> None:
         """Send what the episode's thread made, in its order."""
         managers = self._rpc.managers
@@ -318,6 +329,7 @@ class SimulatorServer:
     async def stop(self) -> None:
         """Close the ports, end the episode, disconnect everybody."""
         self._closing = True
+        self._hand_over.close()
         self._runner.episode.context.maps.close()  # before the episode is waited for, which may be waiting for a map
         self._calls.close()
         self._streams.close()
@@ -329,6 +341,12 @@ class SimulatorServer:
         if self._check is not None and self._has_ended:
             self._log(self._check.summary())
             self._check.close()
+
+
+def _size_bytes(event: OutboxEvent) -> int:
+    if isinstance(event, AnswerEvent):
+        return len(event.result)
+    return len(event.payload) if isinstance(event, StreamMessage | StatePrepared) else 0
 
 
 class _Readers:
