@@ -1,12 +1,15 @@
 """A file is the old one or the new one, whatever happens while it is written."""
 
 import errno
+import os
+import socket
+from pathlib import Path
 
 import pytest
 
 from samepath.core import files
-from samepath.core.errors import StoreError
-from samepath.core.files import SystemDisk, make_folder_durably, write_atomically, write_bytes_atomically
+from samepath.core.errors import InputError, StoreError
+from samepath.core.files import SystemDisk, make_folder_durably, regular, write_atomically, write_bytes_atomically
 from samepath.core.streams import stream
 from tests.support.disk import FOLDER, SimulatedDisk
 
@@ -95,3 +98,24 @@ def test_a_file_system_that_cannot_sync_folders_is_used_all_the_same(tmp_path, m
     refused.number = errno.EIO
     with pytest.raises(OSError, match="no"):
         SystemDisk().sync_folder(tmp_path)
+
+
+def test_what_has_no_end_is_refused_before_it_is_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    os.mkfifo("pipe")
+    Path("link").symlink_to("pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        for name, kind in (
+            ("pipe", "a named pipe"),
+            ("link", "a named pipe"),
+            ("socket", "a socket"),
+            ("/dev/zero", "a device"),
+        ):
+            with pytest.raises(InputError, match=f"^{name}: expected a regular file, got {kind}: save its content to a file"):
+                regular(Path(name))
+
+
+def test_files_and_what_opening_refuses_with_a_reason_are_left_to_it(tmp_path):
+    for path in (tmp_path, tmp_path / "missing", Path(__file__), Path("x" * 300), Path("a\0b")):
+        assert regular(path) == path

@@ -89,6 +89,12 @@ Memory = Annotated[
         help="Memory for all that waits for slow clients, in MiB; beyond it whoever has most is cut off.",
     ),
 ]
+Recordings = Annotated[
+    int,
+    typer.Option(
+        "--recordings-mib", min=512, max=1 << 30, help="Disk space for all recordings of clients in --data together, in MiB."
+    ),
+]
 Protocol = Annotated[
     str,
     typer.Option("--protocol", metavar="VERSION", help="The version of CARLA's client to serve: 0.9.16, 0.9.15 or 0.9.14."),
@@ -134,6 +140,7 @@ DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
 MEMORY_MIB = 1024
+RECORDINGS_MIB = 8192
 STALL_SECONDS = 60.0
 
 
@@ -155,6 +162,7 @@ def serve(
     map_seconds: MapSeconds = MAP_SECONDS,
     map_mib: MapMemory = MAP_MIB,
     memory_mib: Memory = MEMORY_MIB,
+    recordings_mib: Recordings = RECORDINGS_MIB,
     probe_port: ProbePort = None,
     stall_seconds: Stall = STALL_SECONDS,
     restart: Restart = False,
@@ -203,7 +211,12 @@ def serve(
         aliases=aliases,
         map_files=map_files,
         data_folder=data,
-        limits=ServerLimits(map_s=map_seconds, map_bytes=map_mib << 20, memory_bytes=memory_mib << 20),
+        limits=ServerLimits(
+            map_s=map_seconds,
+            map_bytes=map_mib << 20,
+            memory_bytes=memory_mib << 20,
+            recordings_bytes=recordings_mib << 20,
+        ),
         draw_debug=draw_debug,
         renderer=renderer,
         protocol=protocol,

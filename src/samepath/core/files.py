@@ -27,6 +27,12 @@ from samepath.core.errors import InputError, StoreError
 
 # Some file systems cannot sync a folder and say so: their entries are as safe as they can be.
 _NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP})
+_SPECIAL: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class Disk(Protocol):
@@ -115,7 +121,7 @@ class SystemDisk:
             os.close(handle)
 
     def read(self, path: Path) -> bytes:
-        return path.read_bytes()
+        return regular(path).read_bytes()
 
     def names(self, folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir())
@@ -207,6 +213,21 @@ def make_folder_durably(path: Path) -> Path:
         # A parent that may not be read cannot be synced; that is no reason not to use the folder.
         with contextlib.suppress(OSError):
             SYSTEM_DISK.sync_folder(folder.parent)
+    return path
+
+
+def regular(path: Path) -> Path:
+    """Return the path of a file that can be read to its end; refuse a pipe, a socket or a device.
+
+    Opening a pipe waits until another process writes into it, and a device may have no end. A path that
+    does not exist, or is a folder, is returned: to open it raises the usual ``OSError``.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):
+        return path
+    if kind in _SPECIAL:
+        raise InputError(f"{path}: expected a regular file, got {_SPECIAL[kind]}: save its content to a file first")
     return path
 
 

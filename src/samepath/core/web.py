@@ -25,6 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
+from samepath.core.files import regular
 
 TOKEN_HEADER: Final = "X-Samepath-Token"  # noqa: S105 - a name
 TEXT: Final = "text/plain; charset=utf-8"
@@ -93,7 +94,7 @@ def token_in(path: Path) -> str:
     except OSError as error:
         raise InputError(f"the token {path} cannot be made: {error.strerror or error}") from error
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             token = file.read(_TOKEN_LENGTHS[1] + 2).strip()
     except OSError as error:
         raise InputError(f"the token {path} cannot be read: {error.strerror or error}") from error

@@ -33,7 +33,7 @@ from typing import Final, Self
 from samepath.core.digests import fingerprint, link
 from samepath.core.documents import read_yaml
 from samepath.core.errors import InputError, SamepathError, SimulatorError, StudyError, printable
-from samepath.core.files import make_folder, write_text_atomically
+from samepath.core.files import make_folder, regular, write_text_atomically
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.engines import registry
 from samepath.instrument import subjects
@@ -526,7 +526,7 @@ def _change(name: str, before: Mapping[str, Scalar], after: Mapping[str, Scalar]
 
 def _read_settings(path: Path) -> dict[str, Scalar]:
     try:
-        text = path.read_text("utf-8")
+        text = regular(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     data = read_yaml(text, str(path), "file of settings", {"NAME: VALUE": None})

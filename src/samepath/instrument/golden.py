@@ -16,6 +16,7 @@ from typing import Final
 
 from samepath.core.digests import link
 from samepath.core.errors import InputError, SamepathError, unknown
+from samepath.core.files import regular
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import AnalysisOptions, analyse_cell
@@ -461,7 +462,7 @@ def _is_trace(path: Path, choice: SubjectChoice) -> bool:
     if path.suffix not in TABLE_SUFFIXES:
         return path.suffix not in (".yaml", ".yml")
     # The paper authors' scenarios are tables too, and begin with these words.
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         first = file.readline(4096).decode("utf-8", "replace")
     return [word.strip() for word in first.split(",")] != AUTHORS_HEADER
 

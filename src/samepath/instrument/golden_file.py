@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from samepath.core.channels import POSITION
 from samepath.core.digests import link
 from samepath.core.errors import InputError, SamepathError, printable
-from samepath.core.files import write_text_atomically
+from samepath.core.files import regular, write_text_atomically
 from samepath.instrument.study.records import Plan
 from samepath.instrument.traces.records import Actor, Event, EventKind, Header, Repeat, RunEnd
 
@@ -246,7 +246,7 @@ def write(path: Path, golden: Golden) -> None:
 def read(path: Path) -> Golden:
     """Read a golden file; one that is cut off, changed, foreign or newer is refused in one line."""
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
+        if regular(path).stat().st_size > _LARGEST_BYTES:
             raise InputError(f"{path}: a golden file of at most {_LARGEST_BYTES} bytes was wanted, {path.stat().st_size} came")
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from samepath.core.documents import read_yaml
 from samepath.core.errors import InputError, SimulatorError, StudyError, unknown
+from samepath.core.files import regular
 from samepath.engines.interface import SCENARIO_FILES
 from samepath.instrument.execution.folder import STUDY_FILE, read_record
 from samepath.instrument.execution.hosts import LocalHost, RepeatFailed, Work, real_isolation
@@ -116,7 +117,7 @@ def _plan(what: str, choice: SubjectChoice) -> Plan:
         return _scenario_plan(what, DEFAULT_SIMULATOR)
     scenarios = built_in_scenarios()
     if what not in scenarios:
-        if path.suffix in SCENARIO_FILES or path.is_dir():
+        if regular(path).suffix in SCENARIO_FILES or path.is_dir():
             kind = "holds no study" if path.is_dir() else "does not exist"
             raise InputError(f"{what} {kind}: a scenario, a study or the folder of one was wanted")
         raise unknown("scenario or study", what, [*scenarios, *built_in_studies()])
@@ -125,7 +126,7 @@ def _plan(what: str, choice: SubjectChoice) -> Plan:
 
 def _keys(path: Path) -> Mapping[str, object]:
     try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
+        if regular(path).stat().st_size > _LARGEST_FILE_BYTES:
             raise InputError(f"{path}: a scenario or study was wanted, but the file has {path.stat().st_size} bytes")
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

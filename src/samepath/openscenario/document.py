@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from samepath.core.errors import InputError, printable
+from samepath.core.files import regular
 from samepath.simulator.maps.checked_xml import parse_xml
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def read_root(path: Path, *, is_catalogue: bool = False) -> FileNode:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             data = file.read(SIZE_MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from samepath.core.catalogue import PropType, VehicleType, WalkerType, actor_type
 from samepath.core.documents import read_yaml, validate
 from samepath.core.errors import InputError, SamepathError, unknown
+from samepath.core.files import regular
 from samepath.core.trig import heading_deg
 from samepath.core.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_m, parse_quantity
 
@@ -237,7 +238,7 @@ def load_scenario(name_or_path: str) -> ScenarioSpec:
     if path.suffix not in (".yaml", ".yml", ".txt", ".csv"):
         raise unknown("scenario", name_or_path, known)
     try:
-        text = path.read_text("utf-8")
+        text = regular(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if path.suffix in (".txt", ".csv"):

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from samepath.core.digests import LINK_BYTES, first_link, link
 from samepath.core.errors import StoreError
+from samepath.core.files import regular
 from samepath.simulator.carla.streams import ACTOR_STATE
 
 MAGIC: Final = b"samepath session recording\n"
@@ -251,7 +252,7 @@ class SessionRecording:
 def is_session(path: Path) -> bool:
     """Is this file the recording of a session, as far as its first bytes tell?"""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
@@ -260,7 +261,7 @@ def is_session(path: Path) -> bool:
 def read_session(path: Path) -> SessionRecording:
     """Read a recording. What is not one, is newer, or was changed is refused; what is cut off is read up to there."""
     try:
-        size_bytes = path.stat().st_size
+        size_bytes = regular(path).stat().st_size
         if size_bytes > RECORDING_BYTES_MOST + _RECORD_BYTES_MOST:
             raise StoreError(
                 f"{path}: a recording of at most {RECORDING_BYTES_MOST >> 20} MiB was wanted, this has {size_bytes >> 20}"

@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from samepath.core.errors import InputError
+from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.recorder_file import AddedActor, Content, LogHeader, LogPose, LogWriter, open_log
 from tests.support.serving import call, episode, ticks
 
@@ -98,6 +99,21 @@ def test_a_client_cannot_write_over_what_is_no_recording(tmp_path):
     assert (tmp_path / "results.csv").read_text() == "precious"
     assert host.recorder is None
     ticks(host, 2)
+
+
+def test_recordings_have_a_limit_together_until_some_are_deleted(tmp_path):
+    host = episode(folder=tmp_path, limits=ServerLimits(recording_bytes=1 << 20, recordings_bytes=3 << 20))
+    for name in ("a.log", "b.log", "b.log", "in/c.log"):
+        call(host, "start_recorder", name, False)
+        ticks(host, 2)
+    with pytest.raises(InputError, match=r"got 3 recordings of 3 MiB, of 3 that all may take \(--recordings-mib\): delete"):
+        call(host, "start_recorder", "d.log", False)
+    assert not (tmp_path / "d.log").exists()
+    call(host, "start_recorder", "a.log", False)
+    (tmp_path / "b.log").unlink()
+    call(host, "start_recorder", "d.log", False)
+    ticks(host, 2)
+    call(host, "stop_recorder")
 
 
 def test_a_recording_that_is_played_is_not_written_over(tmp_path):

@@ -22,6 +22,7 @@ from samepath import __version__
 from samepath.core.channels import STANDARD, VEHICLE_CONTROL, WALKER_CONTROL
 from samepath.core.clock import SYSTEM_CLOCK, Stopwatch
 from samepath.core.errors import SimulatorError
+from samepath.core.files import regular
 from samepath.core.states import VehicleCommand
 from samepath.engines.interface import (
     NEVER,
@@ -495,7 +496,7 @@ def rig_text(values: Mapping[str, Scalar]) -> str:
     from samepath.simulator.sensors.rig import built_in_rigs, load_rig
 
     load_rig(name)  # refuses what is none
-    return built_in_rigs().get(name) or Path(name).read_text("utf-8")
+    return built_in_rigs().get(name) or regular(Path(name)).read_text("utf-8")
 
 
 def _rig_of(values: Mapping[str, Scalar]) -> str:

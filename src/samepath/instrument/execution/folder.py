@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 from samepath.core.clock import SYSTEM_CLOCK, Clock
 from samepath.core.errors import StoreError, StudyError
-from samepath.core.files import make_folder, write_text_atomically
+from samepath.core.files import make_folder, regular, write_text_atomically
 from samepath.engines.interface import CommandLog
 from samepath.instrument.execution.rehearsal import Rehearsal
 from samepath.instrument.study.records import Plan, PlannedCell
@@ -151,7 +151,7 @@ def found_record(folder: Path, plan: Plan) -> StudyRecord | None:
 def read_record(folder: Path) -> StudyRecord:
     path = folder / STUDY_FILE
     try:
-        fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        fields: dict[str, Any] = json.loads(regular(path).read_text("utf-8"))
         version = fields.get("version")
         if version != _VERSION:
             raise StoreError(f"{path}: version {version}, but this samepath reads {_VERSION}: use the samepath that wrote it")
@@ -293,7 +293,7 @@ def load_commands(folder: Path) -> CommandLog | None:
     """Read commands back; None where none were recorded."""
     path = folder / COMMANDS_FILE
     try:
-        data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        data: dict[str, Any] = json.loads(regular(path).read_text("utf-8"))
         if data["version"] != _COMMANDS_VERSION:
             raise StoreError(f"{path}: version {data['version']}, but this samepath reads {_COMMANDS_VERSION}")
         return CommandLog(

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from samepath.core.documents import read_yaml, validate
 from samepath.core.errors import InputError, SamepathError, unknown
+from samepath.core.files import regular
 from samepath.core.units import SPEED_UNITS_MPS, parse_duration_s, parse_length_m, parse_quantity
 from samepath.instrument.monitors.expression import FUNCTIONS, TEMPORAL, UNITS, parse
 from samepath.instrument.monitors.monitor import MOST_MONITORS, Monitor, MonitorSet
@@ -242,7 +243,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 def read_file(path: Path, roads: ReadRoads = _unread) -> MonitorSet:
     """Read a monitor file."""
     try:
-        if path.stat().st_size > LARGEST_BYTES:
+        if regular(path).stat().st_size > LARGEST_BYTES:
             raise InputError(f"{path}: a monitor file of at most {LARGEST_BYTES >> 20} MiB was wanted")
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from samepath.core.digests import link
 from samepath.core.documents import read_yaml, validate
 from samepath.core.errors import InputError, StudyError, unknown
+from samepath.core.files import regular
 from samepath.core.streams import stream
 from samepath.core.verdicts import Verdict
 from samepath.instrument.monitors.file import read_monitors
@@ -211,7 +212,7 @@ def load_plan(name_or_path: str, repeats: int | None = None, full: bool = False)
         return make_plan(studies[name_or_path], f"study {name_or_path}", repeats, full)
     path = Path(name_or_path)
     try:
-        text = path.read_text("utf-8")
+        text = regular(path).read_text("utf-8")
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError) and path.suffix not in (".yaml", ".yml"):
             raise unknown("study", name_or_path, studies) from error

@@ -44,7 +44,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from samepath.core.errors import StoreError
-from samepath.core.files import make_folder, sync_folder, write_atomically, write_text_atomically
+from samepath.core.files import make_folder, regular, sync_folder, write_atomically, write_text_atomically
 from samepath.core.inputs import InputLog
 from samepath.instrument.traces import tables as schema
 from samepath.instrument.traces.cell import Block, CellTrace, RunInfo, dense_block, info_of, place, scatter, scatter_digests
@@ -183,7 +183,7 @@ class StoredCell(CellTrace):
         self.folder = folder
         path = folder / HEADER_FILE
         try:
-            text = path.read_text("utf-8")
+            text = regular(path).read_text("utf-8")
         except OSError as error:
             raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
         self.header = schema.header_from_json(text, str(path))

@@ -37,6 +37,7 @@ class ServerLimits:
     image_pixels: int = 1 << 23  # of one camera
     measurement_bytes: int = 128 * _MIB  # one measurement of a sensor as it is sent, and as much again for what it remembers
     recording_bytes: int = 512 * _MIB  # a recording that grows beyond ends
+    recordings_bytes: int = 8192 * _MIB  # all recordings of a server that are on disk, each counted as 1 MiB or more
     debug_shapes: int = 20_000  # that are drawn at once; beyond that the oldest go
     debug_text_characters: int = 1 << 20  # of all shapes together, as they go to every node with every tick
     number: float = 1e9  # the largest number that means something in a world

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from samepath.core.errors import InputError
+from samepath.core.files import regular
 
 MAGIC: Final = "CARLA_RECORDER"
 VERSION: Final = 2
@@ -439,7 +440,7 @@ def is_log(head: bytes) -> bool:
 def open_log(path: Path) -> "Log":
     """Open a recording and read its header."""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             head = file.read(_HEADER_MAX_BYTES)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

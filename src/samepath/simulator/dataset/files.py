@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from samepath import __version__
 from samepath.core.errors import InputError, StoreError, unknown
-from samepath.core.files import make_folder, sync_folder
+from samepath.core.files import make_folder, regular, sync_folder
 from samepath.scenarios.model import ScenarioSpec
 from samepath.simulator.sensors.labels import Label
 from samepath.simulator.sensors.renderer import check_renderer
@@ -227,7 +227,7 @@ class FrameFolder:
         """A file of a frame that is there."""
         path = self.folder / self.name(tick) / Path(name).name
         try:
-            return path.read_bytes()
+            return regular(path).read_bytes()
         except OSError as error:
             raise StoreError(f"{path} cannot be read ({error}): delete {path.parent} and record again") from error
 
@@ -235,7 +235,7 @@ class FrameFolder:
         """The labels of a frame that is there."""
         path = self.folder / self.name(tick) / LABELS
         try:
-            found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            found: dict[str, Any] = json.loads(regular(path).read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} is damaged ({error}): delete {path.parent} and record again") from error
         return found

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from samepath.core.errors import InputError
+from samepath.core.files import regular
 from samepath.simulator.maps.checked_xml import SIZE_MAX_BYTES
 
 VARIABLE: Final = "SAMEPATH_MAPS"
@@ -30,7 +31,7 @@ def map_files(places: Iterable[Path], taken: Iterable[str] = ()) -> dict[str, Pa
             files = sorted(path for path in place.iterdir() if path.suffix == SUFFIX and path.is_file())
             if not files:
                 raise InputError(f"--maps {place}: a folder with *{SUFFIX} files was wanted, but there are none in it")
-        elif place.is_file():
+        elif regular(place).is_file():
             files = [place]
         else:
             raise InputError(f"--maps {place}: a folder with *{SUFFIX} files was wanted, but there is no such folder")
@@ -56,7 +57,7 @@ def name_of(path: Path) -> str:
 def read_file(path: Path) -> str:
     """The text of an OpenDRIVE file."""
     try:
-        size = path.stat().st_size
+        size = regular(path).stat().st_size
         if size > SIZE_MAX_BYTES:
             raise InputError(f"{path}: at most {SIZE_MAX_BYTES} bytes of OpenDRIVE were wanted, but {size} came")
         with path.open("rb") as file:

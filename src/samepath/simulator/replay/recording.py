@@ -34,7 +34,7 @@ import msgspec
 
 from samepath.core.digests import LINK_BYTES, link
 from samepath.core.errors import InputError, SamepathError, printable
-from samepath.core.files import write_bytes_atomically
+from samepath.core.files import regular, write_bytes_atomically
 from samepath.core.inputs import Input, InputKind, InputLog
 from samepath.scenarios.model import ScenarioSpec, build_scenario
 from samepath.simulator.maps import load_map
@@ -68,7 +68,7 @@ class RecordingDamagedError(InputError):
 def is_recording(path: Path) -> bool:
     """Does a file begin as a recording does, of any format?"""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             return file.read(len(_WORDS)) == _WORDS
     except OSError:
         return False
@@ -90,7 +90,7 @@ def _head(table: bytes) -> bytes:
 def read_parts(path: Path) -> tuple[str, dict[str, bytes]]:
     """Read a recording; return its name and its parts. Whatever is not whole is refused in one line."""
     try:
-        size = path.stat().st_size
+        size = regular(path).stat().st_size
         if size > _FILE_MOST:
             raise InputError(f"{path}: a recording of at most {_FILE_MOST >> 20} MiB was wanted, but {size >> 20} MiB came")
         data = path.read_bytes()

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from samepath.core.catalogue import VehicleType
 from samepath.core.documents import read_yaml, validate
 from samepath.core.errors import InputError, nearest, unknown
+from samepath.core.files import regular
 from samepath.core.states import Command, Pose, Vector, VehicleCommand
 from samepath.scenarios.model import ScenarioSpec
 from samepath.simulator.maps import load_map
@@ -141,7 +142,7 @@ def load_rig(name_or_path: str) -> Rig:
     if path.suffix not in (".yaml", ".yml"):
         raise unknown("rig", name_or_path, known)
     try:
-        text = path.read_text("utf-8")
+        text = regular(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     return parse_rig(text, str(path))

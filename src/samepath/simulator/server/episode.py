@@ -210,6 +210,7 @@ class Episode:
         self.gravity_mps2 = _GRAVITY_MPS2
         self.replaying = ReplayOptions()
         self.recorder: EpisodeRecorder | None = None
+        self.recordings: list[str] = []  # names of all that were begun and may be on disk
         self.player: EpisodePlayer | None = None
         self.actors = ActorRegistry()
         self.viewer = ViewBuilder(self)

@@ -64,6 +64,7 @@ _FIELDS: Final[dict[str, Any]] = {
     "weather": WeatherParameters,
     "lamps": StreetLights,
     "hidden": set[int],
+    "recordings": list[str],
 }
 _OTHERS: Final = frozenset(
     {

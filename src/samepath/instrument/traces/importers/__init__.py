@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from samepath.core.errors import InputError, unknown
+from samepath.core.files import regular
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
 from samepath.instrument.traces.store import HEADER_FILE, StoredCell
 
@@ -131,7 +132,7 @@ def logs_in(folder: Path) -> list[Path]:
 
 def _head(path: Path) -> bytes:
     try:
-        with path.open("rb") as handle:
+        with regular(path).open("rb") as handle:
             return handle.read(HEAD_BYTES)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -149,7 +150,7 @@ def load_cells(paths: Sequence[Path], options: ImportOptions | None = None, impo
             cells += stored
             files += logs
         else:
-            files.append(path)
+            files.append(regular(path))
     groups: dict[str, list[Path]] = {}
     for file in files:
         groups.setdefault(choose_importer(file, importer).name, []).append(file)

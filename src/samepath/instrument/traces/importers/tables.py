@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from samepath.core.channels import LARGEST, POSITION, ROTATION, STANDARD, VELOCITY
 from samepath.core.errors import InputError, nearest, printable
+from samepath.core.files import regular
 from samepath.core.units import ANGLE_UNITS_DEG, DURATION_UNITS_S, LENGTH_UNITS_M, SPEED_UNITS_MPS
 from samepath.instrument.traces.importers import ImportOptions, too_large
 
@@ -218,7 +219,7 @@ class LogTable:
 def open_table(path: Path) -> TableFile:
     """Open a CSV (comma, semicolon or tab) or Parquet file and read the names of its columns."""
     try:
-        with path.open("rb") as handle:
+        with regular(path).open("rb") as handle:
             head = handle.read(_HEAD_BYTES)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

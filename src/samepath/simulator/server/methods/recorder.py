@@ -23,6 +23,8 @@ from samepath.simulator.server.methods.table import Table
 from samepath.simulator.server.recorder import EpisodePlayer, EpisodeRecorder, unix_s
 
 TABLE: Final = Table()
+# The least that a recording counts for: a disk holds so many files only.
+_FILE_BYTES: Final = 1 << 20
 
 
 def _log(episode: Episode, name: str) -> Log:
@@ -34,6 +36,22 @@ def _log(episode: Episode, name: str) -> Log:
     return open_log(path)
 
 
+def _check_room(episode: Episode, name: str) -> None:
+    """Refuse a recording for which there may be no room beside the others of this server that are on disk."""
+    limits, sizes_bytes = episode.context.limits, {}
+    for other in episode.recordings:
+        path = inside(episode.context.data_folder, other)
+        if other != name and path.is_file():
+            sizes_bytes[other] = max(path.stat().st_size, _FILE_BYTES)
+    episode.recordings = list(sizes_bytes)
+    if sum(sizes_bytes.values()) + limits.recording_bytes > limits.recordings_bytes:
+        raise InputError(
+            f"expected room for a recording of {limits.recording_bytes >> 20} MiB, got {len(sizes_bytes)} recordings of "
+            f"{sum(sizes_bytes.values()) >> 20} MiB, of {limits.recordings_bytes >> 20} that all may take (--recordings-mib): "
+            "delete some of them, or use one of their names again"
+        )
+
+
 @TABLE.value(text, flag)
 def start_recorder(episode: Episode, name: str, additional: bool) -> str:
     """Begin a recording."""
@@ -41,8 +59,10 @@ def start_recorder(episode: Episode, name: str, additional: bool) -> str:
     if episode.player is not None and not episode.player.is_over and episode.player.replay.log.path == path:
         raise InputError(f"{name[:100]} is being replayed: stop the replay, or choose another name")
     episode.end_recording()
+    _check_room(episode, name)
     started_s = unix_s(episode.context.clock.utc_iso())
     recording = LogRecording(path, shown_path(episode.map), started_s, rehearsed=episode.rehearsed)
+    episode.recordings.append(name)
     episode.recorder = EpisodeRecorder(recording, additional=additional, most_bytes=episode.context.limits.recording_bytes)
     dropped = f": of the absolute path {name[:200]!r} only the last part counts" if is_absolute(name) else ""
     episode.context.log(f"recording to {path}{dropped}")
