@@ -93,9 +93,24 @@ def test_junk_is_refused_in_a_line_before_much_of_it_is_unpacked(kind):
 
 @pytest.mark.parametrize("item", [EMPTY_ARRAYS, EMPTY_MAPS])
 def test_commands_that_cannot_be_read_leave_only_a_line_each(item):
-    (commands, _), peak_bytes = read_measured(raw_message("apply_batch", array(item, 3_000), b"\xc2"))
+    (commands, _), peak_bytes = read_measured(raw_message("apply_batch", array(item, LIMITS.broken_commands), b"\xc2"))
     assert {type(command) for command in commands} == {BrokenCommand}
-    assert peak_bytes < 5 * MIB  # unpacked at once they take 20
+    assert peak_bytes < 5 * MIB
+
+
+@pytest.mark.parametrize("item", [EMPTY_ARRAYS, EMPTY_MAPS])
+def test_a_batch_with_more_commands_that_cannot_be_read_is_refused(item):
+    found, peak_bytes = read_measured(raw_message("apply_batch", array(item, 20_000), b"\xc2"))
+    assert found.startswith(
+        "apply_batch: expected commands, got 257 that cannot be read among the first 257: a command was wanted"
+    )
+    assert peak_bytes < 5 * MIB
+
+
+def test_a_map_that_is_too_long_is_refused_before_it_is_decoded():
+    found, peak_bytes = read_measured(message("copy_opendrive_to_file", "<" * (17 << 20), PARAMETERS))
+    assert found == f"copy_opendrive_to_file: expected a text of at most {16 << 20} bytes, got {17 << 20} bytes"
+    assert peak_bytes < 2 * MIB
 
 
 @pytest.mark.parametrize("kind", JUNK)

@@ -259,7 +259,7 @@ def test_no_deadline_passes_for_a_message_that_it_is_us_who_do_not_read():
 def test_calls_that_wait_are_weighed_and_a_client_with_heavy_ones_is_read_no_further():
     limits = ServerLimits(calls_waiting_bytes=MIB)
     batch = msgpack.packb(
-        [0, 1, "apply_batch", [[False], [7] * 20_000, False]]
+        [0, 1, "apply_batch", [[False], [[[1, [7]]]] * 20_000, False]]
     )  # each of them is refused with a line of its own
 
     async def run():
@@ -286,7 +286,7 @@ def test_calls_that_wait_are_weighed_and_a_client_with_heavy_ones_is_read_no_fur
 
 def test_a_client_that_was_cut_off_counts_until_its_calls_are_done():
     limits = ServerLimits(memory_bytes=MIB)
-    batch = msgpack.packb([0, 1, "apply_batch", [[False], [7] * 20_000, False]])
+    batch = msgpack.packb([0, 1, "apply_batch", [[False], [[[1, [7]]]] * 20_000, False]])
 
     async def run():
         submitted, lines = [], []
@@ -305,7 +305,7 @@ def test_a_client_that_was_cut_off_counts_until_its_calls_are_done():
 
 
 def heavy(number, count=20_000):
-    return msgpack.packb([0, number, "apply_batch", [[False], [7] * count, False]])
+    return msgpack.packb([0, number, "apply_batch", [[False], [[[1, [7]]]] * count, False]])
 
 
 def test_large_messages_are_read_beside_the_event_loop_and_calls_keep_their_order():

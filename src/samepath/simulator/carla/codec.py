@@ -95,6 +95,9 @@ class LargeRun:
         self.end = end
         self.is_text = is_text
 
+    def __len__(self) -> int:
+        return len(self._content)
+
     def text(self) -> str:
         """Return the text. It is decoded in steps: in one, 30 MB can hold the interpreter's lock for 0.1 s."""
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -347,6 +350,17 @@ def long_text(value: object) -> str:
     raise WireError(f"a text was wanted, but {came(value)} came")
 
 
+def text_of(max_bytes: int) -> Reader[str]:
+    """Make a reader of long texts; one of more bytes is refused before it is decoded."""
+
+    def read(value: object) -> str:
+        if isinstance(value, LargeRun) and len(value) > max_bytes:
+            raise WireError(f"expected a text of at most {max_bytes} bytes, got {len(value)} bytes")
+        return long_text(value)
+
+    return read
+
+
 def array_of(reader: Reader[T], most: int = 100_000) -> Reader[tuple[T, ...]]:
     """Make a reader of arrays."""
 
@@ -476,12 +490,16 @@ class Framer:
 
     def clear(self) -> None:
         """Begin anew; what has come of a message is dropped."""
-        # A buffer of its own for every connection, so it begins small.
-        self._scanner = msgpack.Unpacker(max_buffer_size=self._most, read_size=min(_KEPT_BYTES, self._most))
+        self._scanner = self._new_scanner()
+        self._scanner_start = 0
         self._buffer = bytearray()
         self._start = self._scanned = 0  # where a message begins, and what the scanner has got, of all bytes that came
         self._largest_bytes = 0
         self.has_more = False
+
+    def _new_scanner(self) -> Any:  # noqa: ANN401 - MessagePack's unpacker
+        # It has a buffer of its own for every connection, so that begins small.
+        return msgpack.Unpacker(max_buffer_size=self._most, read_size=min(_KEPT_BYTES, self._most))
 
     @property
     def size_bytes(self) -> int:
@@ -513,7 +531,7 @@ class Framer:
             if self._scanned == first:
                 self._scan_more(held, first)
             while not self.has_more and self._skip(held, first):
-                end = self._scanner.tell()
+                end = self._scanner_start + self._scanner.tell()
                 size = end - self._start
                 self._start = end
                 self.messages += 1
@@ -522,6 +540,10 @@ class Framer:
                     # The scanner is not asked for a further one: it says by an error that there is none, and that costs more
                     # than all else that is done here.
                     return [data]
+                if size > _KEPT_BYTES:
+                    self._scanner = None  # frees twice the bytes of the message before it is copied
+                    self._scanner = self._new_scanner()
+                    self._scanner_start = self._scanned = end
                 with memoryview(held) as view:  # sliced from it, as a buffer would be copied twice
                     found.append(bytes(view[at : at + size]))
                 at += size

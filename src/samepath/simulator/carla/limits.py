@@ -28,6 +28,7 @@ class ServerLimits:
     early_again_s: float = 2.0  # they are kept on after a listener came, which may be another than the one that asked
     actors: int = 5000  # in the world, the map's own included
     batch_commands: int = 20_000  # of one call, those that follow others included
+    broken_commands: int = 256  # of a batch that cannot be read; beyond it the whole batch is refused
     batch_depth: int = 8  # commands that follow commands that follow ...
     opendrive_bytes: int = 16 * _MIB  # a client's map as text
     road_m: float = 300_000.0  # length of all lanes of a client's map together

@@ -16,6 +16,7 @@ from samepath.simulator.carla.codec import (
     optional,
     struct_of,
     text,
+    text_of,
     u8,
     u32,
     u64,
@@ -303,8 +304,11 @@ def transform_of(pose: Pose) -> Transform:
     return Transform(Vector(pose.x_m, pose.y_m, pose.z_m), Rotation(pose.pitch_deg, pose.yaw_deg, pose.roll_deg))
 
 
-# The commands of a batch are CARLA's variant by index, each with the actor it is for first.
 _LIMITS: Final = ServerLimits()
+map_text: Final = text_of(_LIMITS.opendrive_bytes)
+
+
+# The commands of a batch are CARLA's variant by index, each with the actor it is for first.
 
 
 class SpawnCommand(NamedTuple):
@@ -411,13 +415,20 @@ def batch(value: object) -> tuple[BatchCommand, ...]:
     """Read the commands of a batch. Those that follow others count too: few bytes could hold twenty times as many."""
     if not isinstance(value, ARRAYS):
         raise WireError(f"an array of at most {_LIMITS.batch_commands} was wanted, but {came(value)} came")
-    total, found = 0, []
+    total, broken, found = 0, 0, []
     if len(value) <= _LIMITS.batch_commands:
         for entry in value:
             total += _command_count(entry)
             if total > _LIMITS.batch_commands:
                 break
-            found.append(command(entry))
+            read = command(entry)
+            found.append(read)
+            if isinstance(read, BrokenCommand):
+                broken += 1
+                if broken > _LIMITS.broken_commands:
+                    raise WireError(
+                        f"expected commands, got {broken} that cannot be read among the first {len(found)}: {read.message}"
+                    )
         else:
             return tuple(found)
     raise WireError(f"at most {_LIMITS.batch_commands} commands were wanted, those behind others included, but more came")

@@ -15,11 +15,13 @@ connection may be silent for hours, as those of CARLA's clients are; but a messa
 
 import asyncio
 import sys
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from enum import IntEnum
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgpack
@@ -130,7 +132,7 @@ class RpcServer:
         self.log = log
         self.limits = limits
         self.memory = memory or MemoryBudget(limits.memory_bytes, log)
-        self.reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samepath messages")
+        self.reader = MessageReader()
         self.connections: set[Connection] = set()
         self.tokens: Counter[str] = Counter()  # of the state's stream, by host, which nobody has come with yet
         self.managers = TrafficManagers(log)
@@ -149,7 +151,51 @@ class RpcServer:
         """Disconnect everybody."""
         for connection in tuple(self.connections):
             connection.cut_off()  # what it has sent and nobody has looked at is not read any more
-        self.reader.shutdown(wait=False, cancel_futures=True)
+        self.reader.shutdown()
+
+
+class MessageReader(Executor):
+    """Reads large messages in one thread, one after the other.
+
+    A process that ends does not wait for it, as it does for the threads of ``concurrent.futures``: on a
+    busy machine the message that is being read takes seconds.
+    """
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._is_closed = False
+        threading.Thread(target=self._run, name="samepath messages", daemon=True).start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":  # noqa: ANN401 - as its base
+        """Have something done."""
+        future: Future[Any] = Future()
+        self._work.put((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None and not self._is_closed:
+            future, work = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as raised:  # the event loop gets it
+                error = raised
+            if self._is_closed:
+                return  # so is the event loop, perhaps
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Begin nothing more; what is under way is left to itself."""
+        self._is_closed = True
+        while not self._work.empty():
+            if (item := self._work.get()) is not None:
+                item[0].cancel()
+        self._work.put(None)
 
 
 class Handshake(IntEnum):
@@ -284,7 +330,7 @@ class Connection(asyncio.Protocol):
     def hold_bytes(self) -> int:
         """What the server keeps for this client: see :class:`MemoryBudget`."""
         unsent_bytes = self._answers.size_bytes if self._answers is not None and self._transport is not None else 0
-        unread_bytes = self._messages_bytes + self._reading_bytes + self._framer.memory_bytes
+        unread_bytes = self._messages_bytes + 2 * self._reading_bytes + self._framer.memory_bytes
         return unsent_bytes + unread_bytes + self._waiting_bytes
 
     def _update_memory(self) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from samepath.simulator.carla import blueprints
 from samepath.simulator.carla import records as r
-from samepath.simulator.carla.codec import CallError, WireError, came, flag, long_text, pack, struct_of, text, u16, u32
+from samepath.simulator.carla.codec import CallError, WireError, came, flag, pack, struct_of, text, u16, u32
 from samepath.simulator.carla.records import VehicleControl
 from samepath.simulator.carla.streams import GBUFFERS_BIT, GBUFFERS_COUNT, WORLD_STREAM, gbuffer_number
 from samepath.simulator.carla.tickets import CallOutcome, Status, TicketId, client_id, number, packed
@@ -144,7 +144,7 @@ def load_new_episode(episode: Episode, sender: Sender, name: str, reset: bool, l
     prepare(episode)
 
 
-@TABLE.aside(long_text, r.opendrive_parameters, shape=VOID)
+@TABLE.aside(r.map_text, r.opendrive_parameters, shape=VOID)
 def copy_opendrive_to_file(episode: Episode, xodr: str, _: r.OpenDriveParameters) -> "MapReceived":
     """Keep a client's map for the load that follows; nothing is written to a file."""
     from samepath.simulator.server.commands import MapReceived
