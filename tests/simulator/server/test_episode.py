@@ -568,6 +568,18 @@ def test_files_are_known_by_exact_name_only():
             call(host, "request_file", other)
 
 
+def test_a_file_can_be_fetched_after_another_client_has_loaded_another_map():
+    host = episode("oval")
+    (name,) = call(host, "get_required_files", "")
+    mesh = call(host, "request_file", name)
+    call(host, "load_new_episode", "t-junction", True, 0xFFFF)
+    assert call(host, "request_file", name) == mesh
+    for _ in range(8):
+        call(host, "load_new_episode", "t-junction", True, 0xFFFF)
+    with pytest.raises(SamepathError, match="there is: t-junction"):
+        call(host, "request_file", name)
+
+
 def test_a_transform_of_a_sign_is_the_maps_own():
     host = episode("town")
     light = next(actor for actor in host.actors if actor.type_id == "traffic.traffic_light")

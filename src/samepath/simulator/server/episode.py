@@ -6,6 +6,7 @@ them. Nothing in here knows sockets; what is to be sent goes through the :class:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from samepath.simulator.sensors.renderer import Lamp
 from samepath.simulator.sensors.weather import SceneWeather, tyre_grip
 from samepath.simulator.server.actors import ActorEntry, ActorRegistry, SignEntry, VehicleEntry, WalkerEntry
 from samepath.simulator.server.debug import DebugShapes
-from samepath.simulator.server.maps import MapLibrary, served_map
+from samepath.simulator.server.maps import MapLibrary, ServedMap, served_map
 from samepath.simulator.server.rendering import LocalRenderer, SceneView, SensorRenderer
 from samepath.simulator.server.rpc import Caller, Sender
 from samepath.simulator.server.streams import MAIN_SERVER, Subscriptions
@@ -49,6 +50,7 @@ Places = tuple[tuple[int, "Pose"], ...]
 DEFAULT_STEP_S: Final = 0.05
 SPECTATOR: Final = "spectator"
 _GRAVITY_MPS2: Final = 9.81
+_RECENT_MAPS: Final = 4
 _SPECTATOR_UID: Final = 0
 
 
@@ -129,6 +131,8 @@ class ConnectionState:
         self.traffic_managers: dict[int, tuple[str, Caller]] = {}  # by port: their host, and whose they are
         self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
         self._loading: dict[int, tuple[Caller, int | None]] = {}  # who has loaded a map; the episode before it
+        # The latest maps, this one first: a client may fetch a file of one while another client loads the next.
+        self.recent_maps: deque[ServedMap] = deque(maxlen=_RECENT_MAPS)
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
         self.paced_by: int | None = None  # who has set the pace, by identity
@@ -237,6 +241,7 @@ class Episode:
         self.first_tick = 0  # of the world, from which rain is counted
         self.actors = ActorRegistry()
         self.connections.subscriptions = Subscriptions()
+        self.connections.recent_maps.appendleft(served)
         self.ranks: dict[int, int] = {}  # who has commanded an actor since the last tick
         self.signals = Signals(served.signals)
         self.traffic: Traffic | None = None

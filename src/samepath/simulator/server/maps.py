@@ -405,9 +405,16 @@ def required_files(served: ServedMap, folder: str) -> tuple[str, ...]:
     return (served.navigation[0],) if folder in ("", "Nav") else ()
 
 
-def requested_file(served: ServedMap, name: str) -> bytes:
-    """One of :func:`required_files`, from memory: no name from a client is looked up on disk."""
+def requested_file(served: ServedMap, recent: Iterable[ServedMap], name: str) -> bytes:
+    """One of :func:`required_files`, of the map that is loaded or of one that was loaded not long ago.
+
+    It comes from memory: no name from a client is looked up on disk.
+    """
     known, content = served.navigation
-    if name != known:
-        raise CallError(f"there is no file {name[:100]!r}; there is: {known}")
-    return content
+    if name == known:
+        return content
+    for other in recent:
+        # The name begins with the map's: the mesh of one that was not asked for need not be worked out.
+        if name.startswith(f"{other.name}/") and name == other.navigation[0]:
+            return other.navigation[1]
+    raise CallError(f"there is no file {name[:100]!r}; there is: {known}")
