@@ -136,7 +136,7 @@ def _session(path: Path, number: int, way: str) -> dict[str, Any]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            line = server.stderr.readline()
+            line = next(line for line in server.stderr if "serving map" in line)
             port = line.split(" on ")[1].split(",")[0].rpartition(":")[2]
             client = [sys.executable, str(CLIENT), port, str(number), str(TICKS), way]
             done = subprocess.run(client, check=False, capture_output=True, text=True, timeout=600)

@@ -38,7 +38,8 @@ def serving(map_name: str = "oval", *, apart: bool = True) -> Iterator[int]:
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         own, cores = psutil.Process(), psutil.Process().cpu_affinity()
         try:
-            found = re.search(r":(\d+), streams", server.stderr.readline() if server.stderr else "")
+            lines = server.stderr or ()
+            found = next((match for line in lines if (match := re.search(r":(\d+), streams", line))), None)
             if found is None:
                 raise RuntimeError("the server did not start")
             if apart:

@@ -24,8 +24,8 @@ def served(first=""):
     """Start ``samepath serve`` on free ports and yield its process and port; ``first`` is run in it before."""
     command = [sys.executable, "-c", _SERVE.format(first=first)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        line = process.stderr.readline()
-        assert "serving map" in line, line
+        line = next((line for line in process.stderr if "serving map" in line), "")
+        assert line, "the server did not start"
         # A pipe that nobody reads would stop the server in time.
         threading.Thread(target=process.stderr.read, daemon=True).start()
         try:

@@ -27,7 +27,11 @@ import gc, json, os, resource, select, sys, warnings
 from samepath.cli.app import load_verb, main
 load_verb("serve")
 import samepath.simulator.server.server
-from samepath.simulator.server import map_trial, navmesh, rendering
+from samepath.simulator.sensors import building
+from samepath.simulator.server import map_trial, navmesh
+
+# Every server loads it before it serves; its forks have it.
+building.build_code(lambda line: None)
 
 def serve(asked):
     os.setsid()
@@ -52,9 +56,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     answer = 0
     gc.freeze()  # or each server, when it ends, would look through all that was imported here: most of a second
-    if asked["do"] == "compile":
-        rendering.compile_all()
-    elif asked["do"] == "start":
+    if asked["do"] == "start":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = os.fork()
@@ -169,10 +171,6 @@ class ServePool:
         self._forking.stdin.write(json.dumps(asked) + "\n")
         self._forking.stdin.flush()
         return json.loads(self._forking.stdout.readline())
-
-    def compile(self):
-        """Have servers that are started from now on find the code of their sensors compiled."""
-        self.ask(do="compile")
 
     @contextmanager
     def serve(self, cwd, *arguments, limits=None, first=""):

@@ -67,6 +67,7 @@ def record(
     from samepath.simulator.dataset.files import RecordSettings, weather_of
     from samepath.simulator.dataset.recording import HEADER, INDEX
     from samepath.simulator.dataset.runs import DatasetSettings, record_runs
+    from samepath.simulator.sensors.building import build_code
     from samepath.simulator.sensors.rig import load_rig
 
     is_random = weather == ["random"]
@@ -86,6 +87,7 @@ def record(
     # Here and not in the library: it is a setting of the whole process, which is ours. With pictures of 1920 x 1080 a tenth of
     # the time went into pages that the system cleared anew; with small ones nothing changes.
     keep_freed_memory()
+    build_code(lambda line: typer.echo(f"samepath: {line}", err=True))
     console, last_s = stderr_console(), SYSTEM_CLOCK.monotonic_s()
     with progress_bar("recording", settings.frames_most) as advance:
 

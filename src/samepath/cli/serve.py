@@ -136,6 +136,14 @@ Check = Annotated[
         "stop at the first difference. Slow.",
     ),
 ]
+SensorsLater = Annotated[
+    bool,
+    typer.Option(
+        "--sensors-later",
+        help="Serve before the code of cameras, LiDARs and radars is built, which takes about a minute, once on a machine. The "
+        "first of them waits for it.",
+    ),
+]
 DATA_FOLDER = Path("serve-data")
 MAP_SECONDS = 60.0
 MAP_MIB = 1024
@@ -172,6 +180,7 @@ def serve(
     time_scale: TimeScale = 1.0,
     walk_anywhere: WalkAnywhere = False,
     check: Check = False,
+    sensors_later: SensorsLater = False,
     view: View = False,
     view_port: ViewPort = 0,
     view_token: ViewToken = None,
@@ -229,7 +238,9 @@ def serve(
         check=check,
     )
     with shutdown_signals() as end:
-        asyncio.run(_serve(settings, end, probe_port, stall_seconds, record, view_port if view else None, view_token))
+        page_port = view_port if view else None
+        serving = _serve(settings, end, probe_port, stall_seconds, record, page_port, view_token, sensors_later=sensors_later)
+        asyncio.run(serving)
 
 
 def check_record(record: Path, *, going_on: bool) -> None:
@@ -315,8 +326,11 @@ async def _serve(
     record: Path | None = None,
     view_port: int | None = None,
     view_token: Path | None = None,
+    *,
+    sensors_later: bool = False,
 ) -> None:
     from samepath.core.service import PATH, Pulse, serve_probe
+    from samepath.simulator.sensors.building import start_build
     from samepath.simulator.server.server import SimulatorServer
 
     over, failures = asyncio.Event(), list[str]()
@@ -329,6 +343,14 @@ async def _serve(
 
     server = SimulatorServer(settings, _log, failed)
     drawn_by = _driver(settings.renderer)
+    if not sensors_later:
+        building, stopped = asyncio.ensure_future(server.build_code()), asyncio.ensure_future(over.wait())
+        await asyncio.wait({building, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if over.is_set():
+            _log("stopping")
+            return
+        await building
     await server.start()
     # What is there now stays to the end. Large batches make many objects, and for each so many of them the garbage collector
     # would look through all of it: a third of the time of 20,000 commands.
@@ -349,7 +371,7 @@ async def _serve(
             f"{settings.host} is not loopback: anybody who reaches it can drive this world, fill its data folder "
             "and use its processor; there is no password, so keep it behind a firewall"
         )
-    server.compile_early()
+    builder = start_build(is_urgent=False) if sensors_later else None
     viewer = None
     if view_port is not None:
         from samepath.cli.live_view import start_beside
@@ -360,6 +382,9 @@ async def _serve(
     if viewer is not None:
         viewer.terminate()
         await asyncio.to_thread(viewer.wait)
+    if builder is not None:
+        builder.kill()
+        builder.wait()
     await server.stop()
     if record is not None and settings.journal is not None:
         ours = record.with_name(f"{record.name}.journal")

@@ -131,9 +131,6 @@ class MainServer(SimulatorServer):
     def _lets_in(self, public: str) -> bool:
         return public in tuple(self._allowed.values()) or self._known(public)
 
-    def compile_early(self) -> None:
-        """Nothing is drawn here, so nothing is compiled."""
-
     async def stop(self) -> None:
         """Tell all nodes to go, close the ports, end the episode."""
         self.shell.stopping = True

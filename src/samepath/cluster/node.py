@@ -39,6 +39,7 @@ from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM
 from samepath.simulator.maps import RoadMap, load_map
+from samepath.simulator.sensors.building import build_code
 from samepath.simulator.sensors.labels import ActorAppearance
 from samepath.simulator.sensors.weather import SceneWeather
 from samepath.simulator.server.dialects import Dialect, dialect_of
@@ -97,6 +98,8 @@ def run_node(settings: NodeSettings, log: Callable[[str], None]) -> int:
 
     if settings.cores:
         keep_to_cores(settings.cores)  # before any thread is started: they stay where their process is
+    # Before it joins: from then on a tick may wait for it.
+    build_code(log)
 
     async def run() -> int:
         node = Node(settings, log)

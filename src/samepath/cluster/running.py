@@ -27,6 +27,7 @@ from samepath.core.network import is_everywhere, is_loopback
 from samepath.core.processes import ShutdownSignals, shutdown_signals
 from samepath.core.service import Pulse
 from samepath.simulator.carla.limits import ServerLimits
+from samepath.simulator.sensors.building import start_build
 from samepath.simulator.sensors.renderer import check_same_bytes
 from samepath.simulator.server.dialects import NEWEST
 from samepath.simulator.server.journal import JournalSettings
@@ -177,6 +178,9 @@ def run_cluster(plan: ClusterPlan, log: Callable[[str], None], beside: Beside | 
     """
     placement: RayPlacement | ProcessPlacement | None = None
     if plan.nodes:
+        # Once here, not in each node of this host; nodes of other hosts build it before they join. In a process of its own:
+        # the main server draws nothing.
+        start_build().wait()
         if plan.placement == "ray":
             placement = RayPlacement(log, address=plan.ray, link_is_loopback=is_loopback(plan.main.link_host))
         else:

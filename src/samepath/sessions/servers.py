@@ -144,7 +144,9 @@ def _warm_up(kind: ServerKind, data: str) -> None:
     from samepath.simulator.server.server import SimulatorServer
 
     async def run() -> None:
-        server = SimulatorServer(replace(kind, sources=()).settings(Path(data)), lambda _: None)
+        settings = replace(kind, sources=()).settings(Path(data))
+        await SimulatorServer(settings, lambda line: print(f"samepath twice: {line}", file=sys.stderr, flush=True)).build_code()
+        server = SimulatorServer(settings, lambda _: None)
         await server.start()
         await server.stop()
 

@@ -27,7 +27,6 @@ WHILES = 8
 @pytest.fixture(scope="module")
 def pool():
     with serve_pool() as found:
-        found.compile()
         yield found
 
 

@@ -37,13 +37,6 @@ def pool():
         yield found
 
 
-@pytest.fixture(scope="module")
-def compiled(pool):
-    """A pool whose servers find their sensors compiled, so that a test of the sensors does not wait for that."""
-    pool.compile()
-    return pool
-
-
 def ends_well(server, number):
     """Send the signal; hold the server to its promise."""
     children = [child.pid for child in server.children()]
@@ -74,22 +67,24 @@ def listening(server, client, stack, streams):
 
 
 @SIGNALS
-def test_while_its_sensors_are_being_compiled(pool, tmp_path, number):
-    with pool.serve(tmp_path) as server:
-        server.line("serving map")
+def test_while_the_code_of_its_sensors_is_built(pool, tmp_path, number):
+    building = "def build(log):\n    log('building')\n    import threading; threading.Event().wait()\n"
+    with pool.serve(tmp_path, first=f"{building}samepath.simulator.server.server.build_code = build") as server:
+        server.line("building")
         ends_well(server, number)
+        assert not [line for line in server.lines if "serving map" in line]
 
 
 @SIGNALS
-def test_while_idle(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as client:
+def test_while_idle(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as client:
         assert client.value("version") == "0.9.16"
         ends_well(server, number)
 
 
 @SIGNALS
-def test_in_a_tick_with_sensors(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
+def test_in_a_tick_with_sensors(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
         streams = with_cameras(client, 2, 1280, 720)
         first, *_ = listening(server, client, stack, streams)
         for _ in range(3):
@@ -99,18 +94,18 @@ def test_in_a_tick_with_sensors(compiled, tmp_path, number):
 
 
 @SIGNALS
-def test_while_a_map_is_tried(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as client:
+def test_while_a_map_is_tried(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as client:
         client.send("copy_opendrive_to_file", SLOW_MAP, MAP_PARAMETERS)
         until(server.children, "the process that tries the map")
         ends_well(server, number)
 
 
 @SIGNALS
-def test_while_a_map_is_built(compiled, tmp_path, number):
+def test_while_a_map_is_built(pool, tmp_path, number):
     # The server builds a map once another process has found that this can be done, which is left out here.
     with (
-        compiled.serve(tmp_path, first="map_trial.MapTrial.run = lambda *_: os.write(2, b'tried\\n') and None") as server,
+        pool.serve(tmp_path, first="map_trial.MapTrial.run = lambda *_: os.write(2, b'tried\\n') and None") as server,
         server.ready().client() as client,
     ):
         client.send("copy_opendrive_to_file", SLOW_MAP, MAP_PARAMETERS)
@@ -119,8 +114,8 @@ def test_while_a_map_is_built(compiled, tmp_path, number):
 
 
 @SIGNALS
-def test_in_a_backlog_of_calls(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as first, ExitStack() as stack:
+def test_in_a_backlog_of_calls(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as first, ExitStack() as stack:
         first.value("set_episode_settings", SYNCHRONOUS)
         clients = [first, *(stack.enter_context(server.client()) for _ in range(7))]
         for client in clients:
@@ -131,8 +126,8 @@ def test_in_a_backlog_of_calls(compiled, tmp_path, number):
 
 
 @SIGNALS
-def test_in_a_backlog_of_ticks_with_cameras(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as first, ExitStack() as stack:
+def test_in_a_backlog_of_ticks_with_cameras(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as first, ExitStack() as stack:
         listening(server, first, stack, with_cameras(first, 2, 800, 600))
         clients = [first, *(stack.enter_context(server.client()) for _ in range(7))]
         for client in clients:
@@ -143,8 +138,8 @@ def test_in_a_backlog_of_ticks_with_cameras(compiled, tmp_path, number):
 
 
 @SIGNALS
-def test_with_clients_that_do_not_read(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
+def test_with_clients_that_do_not_read(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
         streams = with_cameras(client, 1, 1280, 720)
         listening(server, client, stack, streams)  # nobody ever reads from it
         for _ in range(4):
@@ -158,8 +153,8 @@ def test_with_clients_that_do_not_read(compiled, tmp_path, number):
 
 
 @SIGNALS
-def test_with_half_a_message_and_silent_connections(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
+def test_with_half_a_message_and_silent_connections(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as client, ExitStack() as stack:
         client.socket.sendall(b"\x94\x00\x01\xdb\x00\x10\x00\x00half")
         for port in (server.port, server.stream_port):
             stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
@@ -170,8 +165,8 @@ def test_with_half_a_message_and_silent_connections(compiled, tmp_path, number):
 
 
 @SIGNALS
-def test_with_a_recording_open(compiled, tmp_path, number):
-    with compiled.serve(tmp_path, "--data", "data") as server, server.ready().client() as client:
+def test_with_a_recording_open(pool, tmp_path, number):
+    with pool.serve(tmp_path, "--data", "data") as server, server.ready().client() as client:
         client.value("set_episode_settings", SYNCHRONOUS)
         client.value("start_recorder", "run.log", True)
         for _ in range(5):
@@ -181,20 +176,20 @@ def test_with_a_recording_open(compiled, tmp_path, number):
 
 
 @SIGNALS
-def test_with_a_journal_which_is_whole(compiled, tmp_path, number):
-    with compiled.serve(tmp_path, "--journal", "journal") as server, server.ready().client() as client:
+def test_with_a_journal_which_is_whole(pool, tmp_path, number):
+    with pool.serve(tmp_path, "--journal", "journal") as server, server.ready().client() as client:
         client.value("set_episode_settings", SYNCHRONOUS)
         frames = [client.value("tick_cue") for _ in range(5)]
         for _ in range(3):
             client.send("tick_cue")
         ends_well(server, number)
-    with compiled.serve(tmp_path, "--journal", "journal", "--resume") as server, server.ready().client() as client:
+    with pool.serve(tmp_path, "--journal", "journal", "--resume") as server, server.ready().client() as client:
         assert client.value("tick_cue") in range(frames[-1] + 1, frames[-1] + 5)
         ends_well(server, number)
 
 
 @SIGNALS
-def test_while_a_world_is_loaded(compiled, tmp_path, number):
-    with compiled.serve(tmp_path) as server, server.ready().client() as client:
+def test_while_a_world_is_loaded(pool, tmp_path, number):
+    with pool.serve(tmp_path) as server, server.ready().client() as client:
         client.send("load_new_episode", "double-mini-roundabout", True, 0xFFFF)
         ends_well(server, number)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from samepath.simulator.server.rendering import compile_all
+from samepath.simulator.sensors.building import build_code
 from tests.support import SUPPORT
 from tests.support.serving import served
 
@@ -20,7 +20,7 @@ SCRIPTS = SUPPORT / "wheel_sensor_scripts.py"
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
     """A client waits 20 s at most; building code on first use may take longer."""
-    compile_all()
+    build_code(print)
 
 
 def run(name, folder, given=""):

@@ -506,7 +506,11 @@ def _rig_of(values: Mapping[str, Scalar]) -> str:
 
 
 def load_sensors(scenario: "ScenarioSpec", values: Mapping[str, Scalar]) -> None:
-    """Load what every run with these sensors needs: the map as it looks."""
+    """Load what every run with these sensors needs: their code, and the map as it looks."""
+    if _draws(values) or any(spec.looks_through for spec in scenario.actors):
+        from samepath.simulator.sensors.building import build_code
+
+        build_code(lambda line: print(f"samepath: {line}", file=sys.stderr, flush=True))
     if _rig_of(values):
         from samepath.simulator.sensors.sensor import require_sensors
 

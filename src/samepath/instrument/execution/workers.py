@@ -33,8 +33,11 @@ from samepath.instrument.study.records import Isolation, Scalar
 
 # How long a worker may take to end by itself once its connection is closed.
 GRACE_S: Final = 2.0
-# How long the fork server may take to answer: the first branch waits for its imports, any branch for what is prepared in it.
+# How long the fork server may take to answer: the first branch waits for its imports.
 ANSWER_S: Final = 120.0
+# How long a branch may take to prepare what its workers share: on a new machine the code of sensors is built, which took two
+# minutes where all cores were busy.
+PREPARE_S: Final = 600.0
 # Idle branches cost memory; a study alternates between a few.
 MAX_BRANCHES: Final = 24
 
@@ -215,7 +218,7 @@ class Launcher:
             branch, request = self._branch(job), {"do": "worker"}
         here, there = Pipe()
         try:
-            pid = branch.ask(request, there.fileno())["pid"]
+            pid = branch.ask(request, there.fileno(), PREPARE_S)["pid"]
         except WorkerLostError:
             here.close()
             raise

@@ -15,7 +15,6 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgpack
@@ -336,30 +335,14 @@ def tools_of(
 ) -> RenderTools:
     """Build the tools and use every one of them once, which compiles them where that was never done before."""
     from samepath.simulator.sensors.auto import ray_caster_of
+    from samepath.simulator.sensors.building import use_code
     from samepath.simulator.sensors.cameras import RigRenderer
-    from samepath.simulator.sensors.lidar import Lidar
-    from samepath.simulator.sensors.radar import Radar
-    from samepath.simulator.sensors.renderer import Camera, Channel
     from samepath.simulator.sensors.scene_builder import scene_builder_of
 
     caster = ray_caster_of(renderer, threads, said)
     tools = RenderTools(scene_builder_of(road_map), caster, RigRenderer(threads, renderer, said, overwrites=True))
-    scene, pose, step_s = tools.scenes.scene([]), Pose(z_m=2.0), 0.05
-    every = Channel.COLOUR | Channel.DEPTH | Channel.LABEL | Channel.INSTANCE | Channel.NORMAL | Channel.FLOW
-    tools.cameras.draw(scene, [Camera(pose, 16, 16, 90.0, every, pose)])
-    few = {"points_per_second": 1000}
-    for semantic in (False, True):
-        Lidar.from_attributes(few, semantic=semantic).scan(tools.caster, scene, pose, 0.0, step_s, NoiseKey())
-    Radar.from_attributes(few).begin(tools.caster, scene, pose, Vector(), {}, step_s, NoiseKey())()
+    use_code(tools.scenes, tools.caster, tools.cameras)
     return tools
-
-
-def compile_all() -> None:
-    """Compile everything that sensors need, if the compiler is there; code that is kept on disk is merely loaded."""
-    if find_spec("numba") is not None:
-        from samepath.simulator.maps import load_map
-
-        tools_of(load_map("t-junction"))
 
 
 class LocalRenderer:

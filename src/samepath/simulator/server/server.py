@@ -16,6 +16,7 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from samepath.core.processes import ends_process_if_it_fails
 from samepath.core.states import Collision
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM
+from samepath.simulator.sensors.building import build_code
 from samepath.simulator.sensors.renderer import check_renderer
 from samepath.simulator.sensors.sensor import require_sensors
 from samepath.simulator.server.commands import CallerGone, StreamUnheard
@@ -37,7 +39,7 @@ from samepath.simulator.server.episode import Episode, EpisodeContext, Publisher
 from samepath.simulator.server.maps import MapLibrary
 from samepath.simulator.server.memory import process_budget
 from samepath.simulator.server.methods import methods
-from samepath.simulator.server.rendering import LocalRenderer, SensorRenderer, compile_all
+from samepath.simulator.server.rendering import LocalRenderer, SensorRenderer
 from samepath.simulator.server.resume import JournalConfig, open_episode
 from samepath.simulator.server.rpc import Call, Connection, RpcServer
 from samepath.simulator.server.runner import (
@@ -58,7 +60,6 @@ from samepath.simulator.server.streams import StreamConnection, StreamHub
 from samepath.simulator.traffic.traffic import TrafficSettings
 from samepath.simulator.world.world import World
 
-_WORTH_A_LINE_S: Final = 5.0
 _READERS: Final = 2
 # The most bytes on their way from the episode's thread to the event loop before the episode waits.
 _HANDED_OVER_BYTES: Final = 16 << 20
@@ -171,6 +172,9 @@ class SimulatorServer:
         try:
             self.stream_port = self._streams.port
             self._runner = self._make_runner()
+            # Every client asks for it in its first call. A map that has nothing to walk on has none.
+            with suppress(InputError):
+                _ = self._runner.episode.map.navigation
             self._rpc = RpcServer(
                 methods(),
                 self._runner.submit,
@@ -196,18 +200,26 @@ class SimulatorServer:
             # After the line that says where the server listens: programs that start one wait for that.
             asyncio.get_running_loop().call_soon(self._log, self._warning)
 
-    def compile_early(self) -> None:
-        """Compile the visual sensors in the background, so that whoever spawns the first one need not wait for it."""
-        loop = asyncio.get_running_loop()
+    async def build_code(self) -> None:
+        """Build or load the code of visual sensors, before the server starts: no call of a client is to wait for it.
+
+        In a thread, so that the loop goes on. If the server is told to end meanwhile, the thread ends with the process.
+        """
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def log(line: str) -> None:
+            loop.call_soon_threadsafe(self._log, line)
 
         def work() -> None:
-            start_s = SYSTEM_CLOCK.monotonic_s()
-            compile_all()
-            took_s = SYSTEM_CLOCK.monotonic_s() - start_s
-            if took_s > _WORTH_A_LINE_S and not self._closing:
-                loop.call_soon_threadsafe(self._log, f"cameras, LiDARs and radars are ready, after {took_s:.0f} s")
+            with suppress(RuntimeError):  # the loop is closed: the server has been told to end
+                try:
+                    build_code(log)
+                except Exception as error:  # too little memory, or a broken installation: a world without cameras is served
+                    log(f"the code of cameras, LiDARs and radars cannot be built: {type(error).__name__}: {error}")
+                loop.call_soon_threadsafe(done.set)
 
         threading.Thread(target=work, name="samepath compiler", daemon=True).start()
+        await done.wait()
 
     def _make_runner(self) -> EpisodeRunner:
         loop, settings = asyncio.get_running_loop(), self.settings

@@ -6,8 +6,11 @@ instruction set without fused multiply-add. A fused a * b + c rounds once instea
 comparison of depths then turns into another pixel. The user's own use of numba in the same process is not touched.
 
 Compiled code is kept on disk, in a folder named after the content of all sources it is made of, numba's version and the
-instruction set; of processes that need it at once, one builds it. Nothing may be allocated inside compiled functions: hand
-arrays in. ``NUMBA_DISABLE_JIT`` and ``NUMBA_BOUNDSCHECK`` work as ever.
+instruction set. Each function is kept by itself, so that a build that was interrupted goes on where it ended; of processes
+that need a function at once, one builds it and the others wait. A folder that belongs to root or to the user is read even
+where nothing can be written. What cannot be kept is built anew by every process. ``sensors/building.py`` builds everything
+ahead. Nothing may be allocated inside compiled functions: hand arrays in. ``NUMBA_DISABLE_JIT`` and ``NUMBA_BOUNDSCHECK`` work
+as usual.
 """
 
 import fcntl
@@ -15,6 +18,7 @@ import hashlib
 import inspect
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -27,6 +31,7 @@ from numba.core import caching, codegen, config, cpu, dispatcher, registry, targ
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.utils import threadsafe_cached_property
 
+from samepath.core.clock import SYSTEM_CLOCK
 from samepath.core.errors import InputError
 
 LOG: Final = logging.getLogger("samepath.sensors")
@@ -94,17 +99,21 @@ def _sources(folder: Path) -> str:
 
 @cache
 def cache_folder(folder: Path) -> Path | None:
-    """Where compiled code of a folder's sources is kept; None where nothing can be written: then every process builds it."""
+    """Where compiled code of a folder's sources is kept; None where it cannot be: then every process builds it.
+
+    Code is loaded and run from here. So the folder must belong to this user or to root, and nobody else may write to it.
+    """
     base = os.environ.get(CACHE_VARIABLE) or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         place = Path(base).expanduser() / "samepath" / f"{folder.name}-{_sources(folder)}"
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Code is loaded and run from here: in a folder of somebody else it could be anybody's code.
-        if place.stat().st_uid != os.getuid() or not os.access(place, os.W_OK):
-            return None
+        if not place.is_dir():
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = place.stat()
     except (OSError, RuntimeError):
         return None
-    return place
+    is_trusted = found.st_uid in (0, os.getuid()) and not found.st_mode & 0o022
+    # An empty folder that cannot be written to is of no use.
+    return place if is_trusted and (os.access(place, os.W_OK) or any(place.glob("*.nbi"))) else None
 
 
 class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc]
@@ -115,6 +124,9 @@ class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  #
     def get_cache_path(self) -> str:
         return str(cache_folder(Path(self._py_file).parent))
 
+    def ensure_cache_path(self) -> None:
+        """Not numba's check that the folder can be written to: code may have been built for a read-only installation."""
+
     def get_source_stamp(self) -> str:
         return _sources(Path(self._py_file).parent)
 
@@ -123,26 +135,78 @@ class _CacheImplementation(caching.CompileResultCacheImpl):  # type: ignore[misc
     _locator_classes = (_Locator,)
 
 
-@cache
-def _announce(place: Path | None) -> None:
-    """Say once that code has to be built, since that takes a while."""
-    kept = f"it will be kept in {place}" if place else "it cannot be kept: no folder can be written"
-    LOG.warning("samepath: building code for %s on first use, up to a minute; %s", cpu_name(), kept)
+class BuildProgress:
+    """Logs what is built, and every ``EVERY_S`` how long that has taken so far. Of all threads, one builds at a time."""
+
+    EVERY_S: Final = 10.0
+
+    def __init__(self) -> None:
+        self.log: Callable[[str], None] = lambda line: LOG.warning("samepath: %s", line)
+        self.has_built = False
+        self._has_waited = False
+        self._start_s = 0.0
+        self._done: threading.Event | None = None
+
+    def begin(self, name: str, place: Path | None) -> None:
+        """A function is not on disk, or cannot be there: it is built now."""
+        if not self.has_built:
+            self.has_built, self._start_s = True, SYSTEM_CLOCK.monotonic_s()
+            kept = f"kept in {place.parent}" if place else "not kept: no folder can be written, SAMEPATH_CACHE_DIR names one"
+            self.log(f"building the code of sensors for {cpu_name()}, once on this machine, about a minute; {kept}")
+        if self._done is None:
+            self._done = threading.Event()
+            threading.Thread(target=self._tell, args=(name, self._done), name="samepath progress", daemon=True).start()
+
+    def _tell(self, name: str, done: threading.Event) -> None:
+        while not done.wait(self.EVERY_S):
+            self.log(f"building the code of sensors: {name}, {SYSTEM_CLOCK.monotonic_s() - self._start_s:.0f} s so far")
+
+    def end(self) -> None:
+        """The function is there, or could not be built."""
+        if self._done is not None:
+            self._done.set()
+            self._done = None
+
+    def wait(self) -> None:
+        """Another process builds."""
+        if not self._has_waited:
+            self._has_waited = True
+            self.log("another process builds the code of sensors: waiting for it")
+
+
+PROGRESS: Final = BuildProgress()
 
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _CacheImplementation
 
     def load_overload(self, signature: object, context: object) -> object:
-        found = super().load_overload(signature, context)
+        name = self._py_func.__name__
+        try:
+            found = super().load_overload(signature, context)
+        except Exception as error:  # a file that a power cut has left half: what reading it raises depends on where it ends
+            PROGRESS.log(f"the code of {name} in {self._cache_path} cannot be read ({type(error).__name__}): it is built again")
+            found = None
+            with suppress(OSError):
+                self.flush()
         if found is None:
-            _announce(Path(self._cache_path))
+            PROGRESS.begin(name, Path(self._cache_path))
         return found
+
+    def save_overload(self, signature: object, data: object) -> None:
+        try:
+            super().save_overload(signature, data)
+        except OSError as error:  # a full disk, or a folder that can only be read: the code is there for this process
+            why = f"cannot be kept in {self._cache_path} ({error.strerror})"
+            PROGRESS.log(f"the code of {self._py_func.__name__} {why}: every process builds it")
 
 
 class _NoCache(caching.NullCache):  # type: ignore[misc]
+    def __init__(self, name: str) -> None:
+        self._function = name
+
     def load_overload(self, signature: object, context: object) -> None:
-        _announce(None)
+        PROGRESS.begin(self._function, None)
 
 
 @contextmanager
@@ -154,8 +218,14 @@ def _alone(path: Path) -> Iterator[None]:
         yield
         return
     with file:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            PROGRESS.wait()
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError:
+            pass
         yield
 
 
@@ -166,18 +236,21 @@ class _Dispatcher(dispatcher.Dispatcher):
     def compile(self, sig: object) -> Callable[..., Any]:
         """Build, or load what was built. One process at a time: two that keep their first code at once would mix it up."""
         with global_compiler_lock:
-            if self._building or not isinstance(self._cache, _Cache):
+            if self._building or not isinstance(self._cache, _Cache | _NoCache):
                 return super().compile(sig)
             self._building = True
             try:
+                if isinstance(self._cache, _NoCache):
+                    return super().compile(sig)
                 with _alone(Path(self._cache.cache_path) / f"{self.py_func.__name__}.lock"):
                     return super().compile(sig)
             finally:
                 self._building = False
+                PROGRESS.end()
 
     def enable_caching(self) -> None:
         kept = cache_folder(Path(inspect.getfile(self.py_func)).parent) is not None
-        self._cache = _Cache(self.py_func) if kept else _NoCache()
+        self._cache = _Cache(self.py_func) if kept else _NoCache(self.py_func.__name__)
 
 
 def _jit(*_: object, **options: Any) -> Callable[[Function], Any]:  # noqa: ANN401 - numba's own options
