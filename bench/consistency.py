@@ -138,8 +138,8 @@ class Session:
             self.world.tick(60.0)
             self.ticks += 1
             snapshot = self.world.get_snapshot()
-            # The server takes out actors that fall off the map.
-            self.cars = [car for car in self.cars if snapshot.find(car.id) is not None]
+            # The server removes actors that fall off the map, the traffic manager vehicles that are stuck.
+            self.cars = [car for car in self.cars if snapshot.find(car.id) and car.is_alive]
             self.walkers = [walker for walker in self.walkers if snapshot.find(walker.id)]
             # Before anything is changed: a teleport shows in bones immediately, in transforms after a tick.
             if tick % 5 == 0:

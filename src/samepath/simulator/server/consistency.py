@@ -41,8 +41,8 @@ ROTATION_TOLERANCE: Final = 2e-5
 PLACE_TOLERANCE_M: Final = 2e-3
 # How far outside of its bounding box a pixel, a LiDAR point or a collider of an actor may be.
 BOX_TOLERANCE_M: Final = 0.05
-# The same for walkers: as in CARLA, legs and arms swing out of their box.
-LIMB_TOLERANCE_M: Final = 0.2
+# The same for walkers: as in CARLA, legs and arms swing out of their box. The toes of a long step are 0.25 m outside.
+LIMB_TOLERANCE_M: Final = 0.3
 # Colliding actors may have moved apart by the end of the tick; this is added to what their speeds allow.
 CONTACT_TOLERANCE_M: Final = 0.3
 # The state message shows a vehicle that creeps slower than this at a standstill, as CARLA does.
@@ -521,7 +521,7 @@ def _check_image(renderer: LocalRenderer, view: SceneView, episode: Episode, bod
     points_m = np.array(pose[:3]) + (rays * depth_m[:, None]) @ axes_of_angles(0.0, -90.0, 0.0).T
     own = instances[:, 1] + 256 * instances[:, 0] == body.id % _INSTANCE_IDS
     if (off_m := body.outside_m(points_m[own])) > body.tolerance_m:
-        yield f"actor {body.id}: a camera sees it {off_m:.3f} m outside of its bounding box"
+        yield f"{body.type} {body.id}: a camera sees it {off_m:.3f} m outside of its bounding box"
     if not own.any() and not _is_covered(points_m, body):
         yield f"actor {body.id}: a camera above it does not see it"
 
@@ -549,6 +549,6 @@ def _check_lidar(renderer: LocalRenderer, view: SceneView, episode: Episode, bod
     points_m = np.array(pose[:3]) + points["place"].astype(np.float64)
     own = points["actor"] == body.id
     if (off_m := body.outside_m(points_m[own])) > body.tolerance_m:
-        yield f"actor {body.id}: a LiDAR hits it {off_m:.3f} m outside of its bounding box"
+        yield f"{body.type} {body.id}: a LiDAR hits it {off_m:.3f} m outside of its bounding box"
     if not own.any() and not (len(points_m) and _is_covered(points_m, body)):
         yield f"actor {body.id}: a LiDAR above it does not hit it"
