@@ -45,7 +45,7 @@ def test_every_attribute_of_carlas_blueprint_is_taken_with_its_default(kind):
     [
         ("image_size_x", "0", "image_size_x: a whole number from 1 to 8192 pixels"),
         ("image_size_y", "100000", "image_size_y: a whole number from 1 to 8192 pixels"),
-        ("image_size_x", "12.5", "image_size_x: a whole number"),
+        ("image_size_x", "0.5", "image_size_x: a whole number from 1 to 8192 pixels"),
         ("fov", "0", "fov: a number from 1 to 170 degrees"),
         ("fov", "400", "fov: a number from 1 to 170 degrees"),
         ("fov", "wide", "fov: a number"),
