@@ -11,6 +11,7 @@ machine: wheels, or the source archive of a package without a wheel. It holds no
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -44,12 +45,16 @@ def main() -> None:
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions that pyproject.toml allows")
     parser.add_argument("--uv", default="uv", help="the program uv")
     options = parser.parse_args()
+    uv = shutil.which(options.uv)
+    if uv is None:
+        raise SystemExit(f"{options.uv}: program not found: install uv, or name it with --uv")
+    uv = str(Path(uv).resolve())  # it runs in another folder
     versions: dict[str, dict[str, str]] = {}
     before: dict[str, str] = {}
     for python in pythons():
         path = LOCKS / f"python{python}.txt"
         kept = {} if options.upgrade or not path.exists() else pins(path.read_text("utf-8"))
-        files, sets = resolve(options.uv, python, {**before, **kept})
+        files, sets = resolve(uv, python, {**before, **kept})
         path.write_text(lock_text(python, files, sets), "utf-8")
         before = versions[python] = {name: str(file["version"]) for name, file in files.items()}
         print(f"{path.relative_to(ROOT)}: {len(files)} packages")
