@@ -395,7 +395,7 @@ class Node:
             case m.Sync():
                 in_loop(self._send_soon, m.Synced(message.number))  # behind all that was handed to the loop before
             case m.LatestState():
-                in_loop(self._rpc.managers.in_order, partial(self._hub.prepare, bulk[0]))
+                in_loop(self._rpc.managers.prepare, partial(self._hub.prepare, bulk[0]))
             case m.ExpectListener():
                 in_loop(self._expect, message.stream, message.frame)
             case m.StreamClosed():

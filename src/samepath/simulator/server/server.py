@@ -332,7 +332,7 @@ class SimulatorServer:
                 else:
                     managers.in_order(send, len(event.payload))
             elif isinstance(event, StatePrepared):
-                managers.in_order(partial(self._hub.prepare, event.payload))
+                managers.prepare(partial(self._hub.prepare, event.payload))
             elif isinstance(event, ListenerExpected):
                 managers.in_order(partial(self._hub.expect, event.stream_id))
             else:

@@ -42,6 +42,7 @@ import numpy as np
 
 from samepath.simulator.carla.records import SpawnCommand
 from samepath.simulator.carla.streams import ids_in
+from samepath.simulator.server.batch_ticks import BatchTicks
 
 ASKS: Final = "get_episode_settings"  # the last call of a cycle
 _CYCLES: Final = "get_vehicle_light_states"  # a call of every cycle, with or without vehicles
@@ -51,7 +52,12 @@ _LOADED: Final = "get_sensor_token"  # the last call of a load: the client has i
 _LOADING: Final = frozenset({_LOADS, "version", "get_episode_info", _LOADED})  # calls of the thread that loads
 _SPAWNS: Final = frozenset({"spawn_actor", "spawn_actor_with_parent"})  # answered after a state that has the actor
 _BATCH: Final = "apply_batch"
+_CONTROL_BATCH: Final = "apply_batch without spawns"
 _NOTED: Final = CUES | _LOADING | _SPAWNS | {ASKS}
+
+_OF_BATCH_TICKS: Final = frozenset({_BATCH, _CONTROL_BATCH, "tick_cue"})
+# What a traffic manager needs to come to the end of its cycle; "" is every call that is not noted.
+_CYCLE_ANSWERS: Final = frozenset({"", ASKS, _CONTROL_BATCH})
 
 # From the answer of the settings to that of the tick. The loop's timers round up to 1 ms; a tick that took longer than this
 # anyhow is not held back at all.
@@ -161,6 +167,7 @@ class TrafficManagers:
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
+        self._batch_ticks = BatchTicks()
         self._managers: dict[ManagerOwner, _Manager] = {}
         self._held: list[_Held] = []
         self._looking = False
@@ -172,9 +179,11 @@ class TrafficManagers:
     def called(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> str:
         """Take note of a call that came; gives its name if the answer to it matters here."""
         self._note(client, name, arguments)
+        self._batch_ticks.called(client, name)
         if name == _BATCH:
             commands, do_tick = arguments
-            return name if do_tick or any(isinstance(command, SpawnCommand) for command in commands) else ""
+            spawns = do_tick or any(isinstance(command, SpawnCommand) for command in commands)
+            return name if spawns else _CONTROL_BATCH
         return name if name in _NOTED else ""
 
     def _note(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> None:
@@ -218,7 +227,8 @@ class TrafficManagers:
             self._look_again()
 
     def gone(self, client: ManagerOwner) -> None:
-        """Its traffic managers are no more."""
+        """A client has disconnected, or its traffic managers are no more."""
+        self._batch_ticks.gone(client)
         manager = self._managers.pop(client, None)
         if manager is None:
             return
@@ -236,7 +246,7 @@ class TrafficManagers:
 
     def answer(self, client: ManagerOwner, name: str, send: Callable[[], None]) -> None:
         """Send an answer: now, or as soon as it is safe. ``name`` is that of the call, if ``called`` gave it."""
-        if self._behind is not None and (name not in {"", ASKS} or client not in self._managers):
+        if self._behind is not None and (name not in _CYCLE_ANSWERS or client not in self._managers):
             self._behind.append(lambda: self.answer(client, name, send))
             return
         manager = self._managers.get(client) if self._managers else None
@@ -244,6 +254,8 @@ class TrafficManagers:
         if load is not None and name not in _LOADING:
             load.sends.append(send)
             return
+        if name in _OF_BATCH_TICKS:
+            send = self._batch_ticks.answering(client, send)
         if name in CUES:
             self._hold(client, send)
         elif name == ASKS:
@@ -275,10 +287,18 @@ class TrafficManagers:
         if must_wait and self._behind is None:
             self._behind, self._behind_bytes = [], 0
             self._latest = asyncio.get_running_loop().call_later(_CYCLE_S, self._give_out_late)
-        self.in_order(send, len(state))
+        self._in_order(send, len(state))
+
+    def prepare(self, prepare: Callable[[], None]) -> None:
+        """Prepare a state for clients that connect; it may not overtake another state."""
+        self._in_order(prepare, 0)
 
     def in_order(self, send: Callable[[], None], size_bytes: int = 0) -> None:
-        """Send what may not overtake a state."""
+        """Send what a sensor measured, or change who listens to it: what may not overtake a state."""
+        if not self._batch_ticks.keep(lambda: self._in_order(send, size_bytes), size_bytes):
+            self._in_order(send, size_bytes)
+
+    def _in_order(self, send: Callable[[], None], size_bytes: int) -> None:
         if self._behind is None:
             send()
             return

@@ -1,0 +1,99 @@
+"""Ticks of CARLA's ``apply_batch_sync(commands, True)``: what sensors send waits until the client has left that call.
+
+The call applies a batch, ticks, and waits until a thread of the client has read the state of that tick. It holds Python's lock
+all the time. Callbacks of sensors want that lock, and run in the threads that read streams, of which a client has as many as
+cores. As soon as each of them has taken a message of a sensor, none is left to read the state: the client spins until its own
+time-out, for minutes in an evaluation, and the server has nothing to do. On two cores two sensors are enough.
+
+On the wire such a tick is a ``tick_cue`` right behind an ``apply_batch`` of the same client. From then on what sensors send is
+kept here, in its order, while states and answers go out. It is let go when the client has made no further batch or tick for
+``_QUIET_S`` after the last was answered, or makes a tick of another kind, in which it does not hold that lock. What a client
+has not read of the tick before when it begins the call cannot be called back.
+
+Lives in the event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+_BATCH: Final = "apply_batch"
+_TICK: Final = "tick_cue"
+WAITED_FOR: Final = frozenset({_BATCH, _TICK})
+# How soon a client that goes on with the next such call makes it, with time to spare for threads that wait for a core.
+_QUIET_S: Final = 0.01
+_MAX_KEPT_BYTES: Final = 64 << 20
+
+
+class Ticker(Protocol):
+    """The connection of a client that ticks."""
+
+    name: str
+
+
+class BatchTicks:
+    """The clients that are inside such a call, and what sensors have sent meanwhile."""
+
+    def __init__(self) -> None:
+        self._last: dict[Ticker, str] = {}  # the name of each client's last call, if it was a batch
+        self._open: dict[Ticker, int] = {}  # batches and ticks of clients inside that are not answered
+        self._timers: dict[Ticker, asyncio.TimerHandle] = {}
+        self._kept: list[Callable[[], None]] = []
+        self._kept_bytes = 0
+
+    def called(self, client: Ticker, name: str) -> None:
+        """Take note of a call that came."""
+        follows_batch = self._last.pop(client, "") == _BATCH
+        if name == _BATCH:
+            self._last[client] = name
+        if name == _TICK and follows_batch and client not in self._open:
+            self._open[client] = 0
+        elif name == _TICK and not follows_batch:
+            self.gone(client)
+        if client in self._open and name in WAITED_FOR:
+            self._open[client] += 1
+            self._stop_timer(client)
+
+    def answering(self, client: Ticker, send: Callable[[], None]) -> Callable[[], None]:
+        """Send the answer to a batch or a tick with what is returned here."""
+
+        def answer() -> None:
+            send()
+            self._answered(client)
+
+        return answer if client in self._open else send
+
+    def _answered(self, client: Ticker) -> None:
+        if client not in self._open:
+            return
+        self._open[client] = max(0, self._open[client] - 1)
+        if not self._open[client]:
+            self._stop_timer(client)
+            self._timers[client] = asyncio.get_running_loop().call_later(_QUIET_S, self.gone, client)
+
+    def gone(self, client: Ticker) -> None:
+        """A client has left the call, or has disconnected."""
+        self._last.pop(client, None)
+        self._stop_timer(client)
+        if self._open.pop(client, None) is not None and not self._open:
+            self._let_go()
+
+    def keep(self, send: Callable[[], None], size_bytes: int) -> bool:
+        """Keep what a sensor sends for as long as a client is inside; False: nobody is, so it is sent now."""
+        if not self._open:
+            return False
+        self._kept.append(send)
+        self._kept_bytes += size_bytes
+        if self._kept_bytes > _MAX_KEPT_BYTES:
+            self._let_go()
+        return True
+
+    def _stop_timer(self, client: Ticker) -> None:
+        timer = self._timers.pop(client, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _let_go(self) -> None:
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        for send in kept:
+            send()
