@@ -1,8 +1,12 @@
 """What a server has done before it says that it serves: all that a client's first calls would wait for."""
 
+import socket
+
+import msgpack
 import pytest
 
 from samepath.simulator.server import maps
+from samepath.simulator.server.server import SimulatorServer
 from tests.support.serve_processes import serve_pool
 from tests.support.serving import served
 
@@ -13,6 +17,23 @@ def test_the_mesh_that_every_client_asks_for_first_is_there_before_the_server_st
     maps.served_map.cache_clear()
     with served(map_name="t-junction") as server:
         assert "navigation" in vars(server._runner.episode.map)
+
+
+def test_a_client_that_comes_while_the_map_is_built_is_let_in(monkeypatch):
+    # CARLA's client tries to connect once: refused, it would wait for its whole time-out without a socket.
+    waiting = []
+    make_runner = SimulatorServer._make_runner
+
+    def connect_first(self):
+        waiting.append(socket.create_connection(("127.0.0.1", self._calls.port), timeout=5.0))
+        return make_runner(self)
+
+    monkeypatch.setattr(SimulatorServer, "_make_runner", connect_first)
+    with served() as server, waiting[0] as early:
+        early.sendall(msgpack.packb([0, 1, "version", [[False]]]))
+        early.settimeout(60.0)
+        assert early.recv(1)
+        assert server.port == early.getpeername()[1]
 
 
 @pytest.fixture(scope="module")

@@ -154,8 +154,9 @@ class SimulatorServer:
     async def start(self) -> None:
         """Listen; returns when clients can connect.
 
-        The streams' port is opened first because actors carry it in their tokens, so that the episode must know it; neither
-        port accepts anybody before the episode is there.
+        The streams' port is opened first because actors carry it in their tokens, so that the episode must know it. Both are
+        open before the map is built, which may take seconds: CARLA's client tries to connect once. If it is refused, it waits
+        for its whole time-out and does not try again. Until the episode is there, clients wait in the kernel's queue.
         """
         settings = self.settings
         wanted_port = settings.stream_port
@@ -171,6 +172,11 @@ class SimulatorServer:
         self._streams = await listen(lambda: StreamConnection(self._hub), settings.host, wanted_port, self._log)
         try:
             self.stream_port = self._streams.port
+            self._calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
+        except BaseException:
+            self._streams.close()
+            raise
+        try:
             self._runner = self._make_runner()
             # Every client asks for it in its first call. A map that has nothing to walk on has none.
             with suppress(InputError):
@@ -187,8 +193,8 @@ class SimulatorServer:
                 dialect,
             )
             self._hub.is_too_old = self._rpc.has_older
-            self._calls = await listen(lambda: Connection(self._rpc), settings.host, settings.port, self._log)
         except BaseException:
+            self._calls.close()
             self._streams.close()
             raise
         self.port = self._calls.port
