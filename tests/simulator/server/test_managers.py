@@ -442,6 +442,16 @@ def test_a_traffic_manager_that_misses_its_cycle_is_woken_and_its_calls_wait_for
         assert until(lambda: any("was woken" in line for line in server.lines))
 
 
+def test_a_traffic_manager_that_ended_its_cycle_after_the_tick_was_answered_is_woken_too(server, listening, monkeypatch):
+    monkeypatch.setattr(managers, "_LONGEST_S", 0.01)
+    with Manager(server, listening.port) as client:
+        client.cycle()
+        client.value("tick_cue")
+        client.value("get_episode_settings")  # of the cycle before: on a machine with much to do its thread comes late
+        assert until(lambda: listening.calls == WOKEN)
+        assert until(lambda: any("was woken" in line for line in server.lines))
+
+
 def test_a_traffic_manager_that_was_only_late_is_left_alone(server, listening):
     with Manager(server, listening.port) as client:
         listening.may_greet.clear()
@@ -454,19 +464,26 @@ def test_a_traffic_manager_that_was_only_late_is_left_alone(server, listening):
         assert not any("woken" in line for line in server.lines)
 
 
-@pytest.mark.parametrize("how", ["no tick", "no cycle", "its cycle follows", "another client ticks", "two of them"])
+@pytest.mark.parametrize(
+    "how", ["no tick", "no cycle", "its cycle follows", "after a late one", "another client ticks", "two of them"]
+)
 def test_a_traffic_manager_is_not_disturbed_where_no_cycle_is_missed(server, listening, how, monkeypatch):
-    if how == "its cycle follows":
+    if how == "after a late one":
+        monkeypatch.setattr(managers, "_LONGEST_S", 0.01)
+    if how in ("its cycle follows", "after a late one"):
         monkeypatch.setattr(managers, "_SILENT_S", LONG_S)  # however long this thread takes until it does
     with Manager(server, listening.port) as client, RawClient(server) as ticker:
         if how == "two of them":
             client.value("add_traffic_manager_running", ["127.0.0.1", 8001])
         if how != "no cycle":
             client.cycle()
+        if how not in ("no cycle", "after a late one"):
             client.value("get_episode_settings")
         if how != "no tick":
             (ticker if how == "another client ticks" else client).value("tick_cue")
-        if how == "its cycle follows":
+        if how == "after a late one":
+            client.value("get_episode_settings")
+        if how in ("its cycle follows", "after a late one"):
             client.cycle()
             monkeypatch.setattr(managers, "_SILENT_S", 0.3)
         time.sleep(1.0)

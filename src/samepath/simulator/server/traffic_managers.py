@@ -112,11 +112,12 @@ class _Phase(Enum):
 class _Manager:
     """The traffic managers of one connection.
 
-    ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick, after a
-    cycle that ended, so the next one follows. ``heard_s``: when its client last called or was answered a tick. ``load``: its
-    client loads a map. ``asks``: how often it has asked for the settings since its client was last answered a tick, and
-    ``ticks``, how many ticks that was since it last asked. ``free``: one of them is more than a synchronous one could come to.
-    ``asked``: what tells those who ask, when the state that waits has been given out.
+    ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick,
+    after a cycle, so the next one follows. ``late``: that cycle had not ended by then, so its next question belongs to that
+    cycle. ``heard_s``: when its client last called or was answered a tick. ``load``: its client loads a map. ``asks``: how
+    often it has asked for the settings since its client was last answered a tick, and ``ticks``, how many ticks that was
+    since it last asked. ``free``: one of them is more than a synchronous one could come to. ``asked``: what tells those who
+    ask, when the state that waits has been given out.
     """
 
     ports: set[int] = field(default_factory=set)
@@ -124,6 +125,7 @@ class _Manager:
     settled_s: float = 0.0
     doubted: bool = False
     due: bool = False
+    late: bool = False
     heard_s: float = 0.0
     waking: asyncio.Task[None] | None = None
     load: "_Load | None" = None
@@ -222,7 +224,9 @@ class TrafficManagers:
             return
         send()
         ends = manager.phase is _Phase.CYCLING
-        manager.phase, manager.doubted, manager.settled_s = _Phase.SETTLED, False, asyncio.get_running_loop().time()
+        if not manager.late:
+            manager.phase = _Phase.SETTLED
+        manager.late, manager.doubted, manager.settled_s = False, False, asyncio.get_running_loop().time()
         if ends:
             self._look_again()
 
@@ -367,7 +371,8 @@ class TrafficManagers:
 
     def _send(self, client: ManagerOwner, send: Callable[[], None]) -> None:
         for owner, manager in self._managers.items():
-            manager.due = owner is client and manager.phase is _Phase.SETTLED
+            manager.due = owner is client and manager.phase is not _Phase.TICKED
+            manager.late = manager.phase is _Phase.CYCLING
             manager.phase = _Phase.TICKED
         own = self._managers.get(client)
         if own is not None:
