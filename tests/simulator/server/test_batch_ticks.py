@@ -97,6 +97,29 @@ def test_a_batch_without_a_tick_holds_nothing_up(server):
         assert frame_of(sensor.message()) == frame
 
 
+def test_the_batch_of_a_traffic_manager_is_told_from_its_clients(server):
+    with listening(server) as (client, sensor):
+        assert client.value("add_traffic_manager_running", ["127.0.0.1", 8000]) is True
+
+        def cycle():
+            client.value("get_vehicle_light_states")
+            assert client.ask("apply_batch", [], False) == (None, [])
+
+        cycle()
+        client.value("get_episode_settings")
+        frame = client.value("tick_cue")
+        assert frame_of(sensor.message()) == frame
+        cycle()
+        assert client.ask("apply_batch", [], False) == (None, [])
+        client.value("get_episode_settings")  # of the traffic manager's thread, which may be late
+        frame = client.value("tick_cue")
+        cycle()
+        client.value("get_episode_settings")
+        assert is_silent(sensor)
+        client.value("tick_cue")
+        assert frame_of(sensor.message()) == frame
+
+
 def test_only_so_much_is_kept(server, monkeypatch):
     monkeypatch.setattr(batch_ticks, "_MAX_KEPT_BYTES", 0)
     with listening(server) as (client, sensor):

@@ -177,6 +177,17 @@ def scene_builder_of(road_map: RoadMap, boxes: Boxes = ()) -> SceneBuilder:
     return SceneBuilder(road_map, boxes)
 
 
+def box_scene() -> RenderScene:
+    """Two boxes and nothing else: a scene that takes no time to build."""
+    bank = MeshBank()
+    mesh = bank.add(prop(PropType("block", 1.0, 1.0, 1.0)))
+    fixed, moving = (
+        _instances([mesh], [Pose(x_m=3.0, y_m=y_m)], [number], [(0.5, 0.5, 0.5)], [0], [0.0])
+        for number, y_m in ((_LAST_ID, -1.0), (1, 1.0))
+    )
+    return RenderScene(bank.shapes(), fixed, moving, SceneWeather(), np.zeros((0, 4), np.float32), street_lamps_on=False)
+
+
 def _instances(
     meshes: Sequence[int], poses: Sequence[Pose], ids: Sequence[int], paints: Sequence[tuple[float, float, float]],
     lamps: Sequence[int], ground: Sequence[float], behind: MeshInstances | None = None, shown: Sequence[int] = (),

@@ -341,7 +341,7 @@ def tools_of(
 
     caster = ray_caster_of(renderer, threads, said)
     tools = RenderTools(scene_builder_of(road_map), caster, RigRenderer(threads, renderer, said, overwrites=True))
-    use_code(tools.scenes, tools.caster, tools.cameras)
+    use_code(tools.scenes.scene([]), tools.caster, tools.cameras)
     return tools
 
 

@@ -114,10 +114,10 @@ class _Manager:
 
     ``doubted``: a tick waited for it in vain, and it has not asked since. ``due``: its own client was answered a tick,
     after a cycle, so the next one follows. ``late``: that cycle had not ended by then, so its next question belongs to that
-    cycle. ``heard_s``: when its client last called or was answered a tick. ``load``: its client loads a map. ``asks``: how
-    often it has asked for the settings since its client was last answered a tick, and ``ticks``, how many ticks that was
-    since it last asked. ``free``: one of them is more than a synchronous one could come to. ``asked``: what tells those who
-    ask, when the state that waits has been given out.
+    cycle. ``has_batch``: its cycle has made its batch. ``heard_s``: when its client last called or was answered a tick.
+    ``load``: its client loads a map. ``asks``: how often it has asked for the settings since its client was last answered a
+    tick, and ``ticks``, how many ticks that was since it last asked. ``free``: one of them is more than a synchronous one
+    could come to. ``asked``: what tells those who ask, when the state that waits has been given out.
     """
 
     ports: set[int] = field(default_factory=set)
@@ -126,6 +126,7 @@ class _Manager:
     doubted: bool = False
     due: bool = False
     late: bool = False
+    has_batch: bool = False
     heard_s: float = 0.0
     waking: asyncio.Task[None] | None = None
     load: "_Load | None" = None
@@ -181,12 +182,24 @@ class TrafficManagers:
     def called(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> str:
         """Take note of a call that came; gives its name if the answer to it matters here."""
         self._note(client, name, arguments)
-        self._batch_ticks.called(client, name)
         if name == _BATCH:
+            if self._ends_cycle(client):
+                return ""
+            self._batch_ticks.called(client, name)
             commands, do_tick = arguments
             spawns = do_tick or any(isinstance(command, SpawnCommand) for command in commands)
             return name if spawns else _CONTROL_BATCH
+        if name != ASKS:  # a traffic manager's thread asks for them at any time
+            self._batch_ticks.called(client, name)
         return name if name in _NOTED else ""
+
+    def _ends_cycle(self, client: ManagerOwner) -> bool:
+        """Is a batch the one with which a traffic manager ends its cycle? It makes one in each, before its client goes on."""
+        manager = self._managers.get(client)
+        if manager is None or manager.phase is not _Phase.CYCLING or manager.has_batch:
+            return False
+        manager.has_batch = True
+        return True
 
     def _note(self, client: ManagerOwner, name: str, arguments: tuple[Any, ...]) -> None:
         if name == "add_traffic_manager_running":
@@ -208,7 +221,7 @@ class TrafficManagers:
             self._give_out()
         elif name == _CYCLES and manager.phase is _Phase.TICKED:
             # Later in the same tick it is the user's own call.
-            manager.phase = _Phase.CYCLING
+            manager.phase, manager.has_batch = _Phase.CYCLING, False
 
     def tell_settings(self, client: ManagerOwner, send: Callable[[], None]) -> None:
         """Tell somebody the settings: a traffic manager waits in a moment, and ticks wait for that moment."""

@@ -41,6 +41,7 @@ CACHE_VARIABLE: Final = "SAMEPATH_CACHE_DIR"
 LEVELS: Final = {"x86-64": (), "x86-64-v3": ("avx2", "bmi", "bmi2", "lzcnt", "movbe")}
 _NO_FUSING: Final = "-fma,-fma4,-avx512f"
 _NAME: Final = "samepath-pinned-cpu"
+_LOADING_S: Final = 1.0
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -218,15 +219,25 @@ def _alone(path: Path) -> Iterator[None]:
         yield
         return
     with file:
+        with suppress(OSError):
+            if not _hold_soon(file.fileno()):
+                PROGRESS.wait()
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _hold_soon(file: int) -> bool:
+    """Hold a file, unless another process does so for longer than it takes to load code."""
+    until_s = SYSTEM_CLOCK.monotonic_s() + _LOADING_S
+    while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            PROGRESS.wait()
-            with suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError:
-            pass
-        yield
+            if SYSTEM_CLOCK.monotonic_s() > until_s:
+                return False
+            SYSTEM_CLOCK.sleep_s(0.01)
+        else:
+            return True
 
 
 class _Dispatcher(dispatcher.Dispatcher):
