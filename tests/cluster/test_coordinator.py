@@ -204,6 +204,19 @@ def test_the_last_node_that_can_draw_is_taken_out_when_it_is_silent():
     assert only(run.on(c.TimePassed(), 0.1), c.NodeLost)[0].fenced
 
 
+def test_a_node_of_which_part_of_a_message_comes_is_not_frozen():
+    """Over a slow link a picture takes longer than a node may be silent, and heartbeats wait behind it."""
+    run = Run().join("node-1", "node-2")
+    (sender,) = [peer for peer, sensors in orders(run.due(1)).items() if sensors]
+    other = b"node-2" if sender == b"node-1" else b"node-1"
+    for _ in range(30):
+        assert only(run.on(c.PeerHeard(sender)), c.NodeLost) == []
+        assert only(heartbeats(run, 0.5, other), c.NodeLost) == []
+    assert run.on(c.PeerHeard(b"a stranger")) == ()
+    lost = only(heartbeats(run, 1.5, other), c.NodeLost)
+    assert [each.member.peer for each in lost] == [sender]
+
+
 def test_a_slow_node_is_taken_out_when_another_one_has_drawn_what_it_owes():
     run = Run().join("node-1", "node-2")
     (slow,) = [peer for peer, sensors in orders(run.due(1)).items() if sensors]

@@ -76,6 +76,7 @@ from samepath.cluster.records import (
     NodeState,
     Payload,
     PeerFailed,
+    PeerHeard,
     PeerLost,
     Problem,
     Reissued,
@@ -126,6 +127,7 @@ __all__ = [
     "NodeState",
     "Payload",
     "PeerFailed",
+    "PeerHeard",
     "PeerLost",
     "Problem",
     "Reissued",
@@ -341,12 +343,16 @@ class _Step:
         self.effects: list[Effect] = []
         self._homes: dict[int, tuple[int, ...]] = {}  # of what is due in real time
 
-    def on(self, event: Event) -> None:
+    def on(self, event: Event) -> None:  # noqa: PLR0912 - one branch per event
         match event:
             case NodeMessage():
                 self._on_message(event)
             case PeerLost():
                 self._drop(event.peer, event.why)
+            case PeerHeard():
+                member = self.state.members.get(event.peer)
+                if member is not None:
+                    self._put(_replace(member, heard_s=self.now_s))
             case PeerFailed():
                 self._fail(event.peer, event.why)
             case NewsMade():

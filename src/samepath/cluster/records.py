@@ -165,6 +165,12 @@ class PeerLost(msgspec.Struct, frozen=True):
     why: str
 
 
+class PeerHeard(msgspec.Struct, frozen=True):
+    """Part of a node's message has come. Over a slow link a large one takes longer than a node may be silent."""
+
+    peer: bytes
+
+
 class PeerFailed(msgspec.Struct, frozen=True):
     """Something is wrong with a node: it cannot be sent to, or sent what cannot be read."""
 
@@ -214,7 +220,17 @@ class StopWanted(msgspec.Struct, frozen=True):
 
 
 Event = (
-    NodeMessage | PeerLost | PeerFailed | NewsMade | SyncWanted | TickDue | SendsDrained | TimePassed | DrainWanted | StopWanted
+    NodeMessage
+    | PeerLost
+    | PeerHeard
+    | PeerFailed
+    | NewsMade
+    | SyncWanted
+    | TickDue
+    | SendsDrained
+    | TimePassed
+    | DrainWanted
+    | StopWanted
 )
 
 

@@ -58,6 +58,8 @@ from samepath.simulator.server.ticking import TickAbandonedError, step_of
 
 # How long to wait for messages at a time: a stop or the status are looked at so often.
 _POLL_S: Final = 0.05
+# How often it is looked whether part of a message has come from a node that owes something.
+_PARTS_LOOK_S: Final = 0.25
 # A tick that takes longer than this publishes the status while it waits.
 _LONG_S: Final = 0.5
 # What may wait here for a node that reads more slowly than it is sent to; one that lets more come together is taken out.
@@ -109,6 +111,7 @@ class NodeHandle:
     unsent: deque[tuple[bytes, tuple[bytes | PackedPart, ...]]] = field(default_factory=deque)
     unsent_bytes: int = 0
     read_on_s: float = 0.0  # when the first of it began to wait, or when it last became less
+    received_bytes: int | None = None  # over its connection, when that was looked at last
     connected: int = 0
     calls: int = 0
     reachable: m.Reachable | None = None
@@ -180,6 +183,7 @@ class ClusterShell:
         self.stopping = False
         """Whether the cluster stops, and nobody is to wait any more; set by any thread."""
         self.began_s = SYSTEM_CLOCK.monotonic_s()
+        self._looked_s = self.began_s  # for parts of messages
         self.thumbnails_wanted: set[int] = set()
         """Sensors of which the main server itself wants the next payload; filled by any thread."""
         self.thumbnails: dict[int, tuple[RenderRequest, bytes]] = {}
@@ -288,10 +292,26 @@ class ClusterShell:
         for event in self.link.poll(timeout_s, in_place=True):
             self._on_link_event(event)
         self._send_unsent()
+        self._look_for_parts()
         for late in self._direct.overdue(SYSTEM_CLOCK.monotonic_s()):
             self._fetch_late(late)
         if deadline_s is not None and SYSTEM_CLOCK.monotonic_s() >= deadline_s:
             self.feed(c.TimePassed())
+
+    def _look_for_parts(self) -> None:
+        """Look who is sending a large message: a node that is silent, while bytes of it come, is not frozen."""
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        looked_s = self._looked_s
+        if now_s - looked_s < _PARTS_LOOK_S:
+            return
+        self._looked_s = now_s
+        for member in self.members():
+            handle, before = self.handles[member.peer], self.handles[member.peer].received_bytes
+            with suppress(LinkError):  # its connection may have ended
+                handle.received_bytes = None if self.link.is_local(member.peer) else self.link.received_bytes(member.peer)
+            # What came as whole messages was heard when it came, and must not be heard again now.
+            if member.heard_s < looked_s and before is not None and (handle.received_bytes or 0) > before:
+                self.feed(c.PeerHeard(member.peer))
 
     def _on_link_event(self, event: LinkEvent) -> None:
         if isinstance(event, Received | ReceivedInPlace):

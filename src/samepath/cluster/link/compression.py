@@ -47,6 +47,7 @@ _FAST_RATE_B_S: Final = 1.25e9
 # Before anything was sent: 100 Mbit/s.
 _FIRST_RATE_B_S: Final = 12.5e6
 _TCP_INFO_BYTES: Final = 192
+_BYTES_RECEIVED_AT: Final = 128  # ``tcpi_bytes_received``, in Linux since 4.1
 _DELIVERY_RATE_AT: Final = 160  # of ``struct tcp_info`` since Linux 4.9
 
 
@@ -189,13 +190,22 @@ def _size(part: bytes | memoryview) -> int:
 
 def delivery_rate_b_s(connection: socket.socket | None) -> float | None:
     """How many bytes a second the kernel has seen a connection deliver; None where it does not say."""
+    return float(_tcp_info(connection, _DELIVERY_RATE_AT) or 0) or None
+
+
+def received_bytes(connection: socket.socket) -> int | None:
+    """How many bytes the kernel has received over a connection so far; None where it does not say."""
+    return _tcp_info(connection, _BYTES_RECEIVED_AT)
+
+
+def _tcp_info(connection: socket.socket | None, at: int) -> int | None:
     if connection is None:
         return None
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     except OSError:
         return None  # the connection has ended, or is none of TCP's
-    if len(info) < _DELIVERY_RATE_AT + 8:
+    if len(info) < at + 8:
         return None
-    (rate,) = struct.unpack_from("<Q", info, _DELIVERY_RATE_AT)
-    return float(rate) or None
+    (found,) = struct.unpack_from("<Q", info, at)
+    return int(found)

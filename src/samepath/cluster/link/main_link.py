@@ -282,6 +282,10 @@ class MainLink:
         """Has the peer proved that it is on this host, so that its bulk goes through shared memory?"""
         return self._known(peer).memory.broadcast >= 0
 
+    def received_bytes(self, peer: bytes) -> int | None:
+        """How many bytes have come over a peer's connection, those of unfinished messages too; None: it is not known."""
+        return compression.received_bytes(self._known(peer).handle)
+
     def waiting_bytes(self, peer: bytes) -> int:
         """How much was sent to a peer that it is not known to have read."""
         return self._known(peer).flow.waiting_bytes

@@ -177,8 +177,8 @@ class EventCamera:
         """What the next picture's events depend on, as bytes."""
         if self._level is None:
             return b""
-        kept: list[NDArray[Any]] = [self._level.astype("<u2", copy=False), self._fired_at.astype("<f4", copy=False)]
-        kept += [self._fired_ns.astype("<i8", copy=False)] if self._rests else []
+        kept = [self._level.astype("<u2", copy=False).data, self._fired_at.astype("<f4", copy=False).data]
+        kept += [self._fired_ns.astype("<i8", copy=False).data] if self._rests else []
         # Copied once: no other thread of this process runs meanwhile, a rendering node's heartbeats among them.
         return b"".join((struct.pack("<q", self._before_ns), *kept))
 
