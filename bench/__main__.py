@@ -14,7 +14,7 @@ BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load"
 BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
 BENCHMARKS += ("growing", "far", "report", "age")
 BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view", "view_live")
-BENCHMARKS += ("vru", "serve_kills")
+BENCHMARKS += ("vru", "serve_kills", "hostile")
 # Take an hour or more, or a package index: only when they are named.
 WHEN_NAMED = ("soak", "consistency", "traffic", "release", "stranger")
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.

@@ -491,10 +491,14 @@ class Framer:
     def clear(self) -> None:
         """Begin anew; what has come of a message is dropped."""
         self._scanner = self._new_scanner()
-        self._scanner_start = 0
-        self._buffer = bytearray()
-        self._start = self._scanned = 0  # where a message begins, and what the scanner has got, of all bytes that came
-        self._largest_bytes = 0
+        self._scanner_at = 0  # how many bytes had come when it began; likewise:
+        self._start = 0  # where a message begins
+        self._scanned = 0  # what the scanner has got
+        # What has come of a message that is not whole. It is put together once, in the end: a buffer that
+        # grows is copied again and again, and leaves holes in memory.
+        self._parts: list[bytearray] = []
+        self._parts_bytes = 0
+        self._rest = b""  # whole messages, perhaps, that were not returned
         self.has_more = False
 
     def _new_scanner(self) -> Any:  # noqa: ANN401 - MessagePack's unpacker
@@ -504,12 +508,12 @@ class Framer:
     @property
     def size_bytes(self) -> int:
         """What has come of a message that is not whole."""
-        return len(self._buffer)
+        return self._parts_bytes + len(self._rest)
 
     @property
     def memory_bytes(self) -> int:
-        """What that takes: the scanner has a buffer of its own, which it doubles when it is full."""
-        return 3 * len(self._buffer)
+        """What that takes: the scanner has a buffer of its own for a long text, which it doubles when it is full."""
+        return 3 * self.size_bytes
 
     def feed(self, data: bytes, max_messages: int | None = None) -> list[bytes]:
         """Add bytes; return every object that is complete, or the first ``max_messages`` of them.
@@ -517,52 +521,56 @@ class Framer:
         A few hundred thousand objects fit into what a socket gives at once. To return all of them takes
         0.1 s, so where other clients wait the caller takes some, and the rest later with no new bytes.
         """
-        held: bytes | bytearray = data
-        if self._buffer:
-            self._buffer += data
-            held = self._buffer
-        self._largest_bytes = max(self._largest_bytes, len(held))
-        if len(held) > self._most + len(data):
-            raise self._error(f"a message of more than {self._most} bytes")
-        at, first = 0, self._start
+        held = self._rest + data if self._rest else data
+        first = self._start + self._parts_bytes  # of all bytes that came, the number of the first one that is held
+        at = 0
         found: list[bytes] = []
+        self.has_more = False
         try:
-            self.has_more = False
             if self._scanned == first:
                 self._scan_more(held, first)
             while not self.has_more and self._skip(held, first):
-                end = self._scanner_start + self._scanner.tell()
-                size = end - self._start
-                self._start = end
+                end = self._scanner_at + self._scanner.tell()
+                size, self._start = end - self._start, end
                 self.messages += 1
                 if size == len(data) <= _KEPT_BYTES and held is data:
                     # Nearly always a message comes whole and alone: then it is passed on as it came, and nothing is copied.
                     # The scanner is not asked for a further one: it says by an error that there is none, and that costs more
                     # than all else that is done here.
                     return [data]
+                self._check_size(size)
                 if size > _KEPT_BYTES:
-                    self._scanner = None  # frees twice the bytes of the message before it is copied
-                    self._scanner = self._new_scanner()
-                    self._scanner_start = self._scanned = end
-                with memoryview(held) as view:  # sliced from it, as a buffer would be copied twice
-                    found.append(bytes(view[at : at + size]))
-                at += size
+                    # A scanner never gives memory back: twice the bytes of a long text, and before it is copied.
+                    self._scanner = None
+                    self._scanner, self._scanner_at, self._scanned = self._new_scanner(), end, end
+                found.append(b"".join([*self._parts, memoryview(held)[at : end - first]]))
+                self._parts, self._parts_bytes, at = [], 0, end - first
                 self.has_more = len(found) == max_messages
-        except msgpack.BufferFull:
-            raise self._error(f"a message of more than {self._most} bytes") from None
         except (ValueError, msgpack.UnpackException) as error:
+            if isinstance(error, msgpack.BufferFull):
+                raise self._error(f"a message of more than {self._most} bytes") from None
             raise self._error(f"no MessagePack ({type(error).__name__})") from None
-        if held is self._buffer:
-            del self._buffer[:at]
-        elif at < len(data):
-            self._buffer += data[at:]
-        if len(self._buffer) > self._most:
-            raise self._error(f"a message of more than {self._most} bytes")
-        if self._largest_bytes > _KEPT_BYTES and not self._buffer:
-            self.clear()  # a scanner never gives memory back: 64 MiB for one map that was sent hours ago
+        if self.has_more:
+            self._rest = held[at:]
+        else:
+            self._rest = b""
+            self._keep(held[at:])
         return found
 
-    def _skip(self, held: bytes | bytearray, first: int) -> bool:
+    def _keep(self, part: bytes) -> None:
+        """Keep a part of a message that is not whole; short parts are put together, as each takes memory of its own."""
+        self._check_size(self._parts_bytes + len(part))
+        if self._parts and len(self._parts[-1]) < _KEPT_BYTES:
+            self._parts[-1] += part
+        elif part:
+            self._parts.append(bytearray(part))
+        self._parts_bytes += len(part)
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self._most:
+            raise self._error(f"a message of more than {self._most} bytes")
+
+    def _skip(self, held: bytes, first: int) -> bool:
         """Go to the end of the next object; False: it has not come whole."""
         while True:
             try:
@@ -573,12 +581,13 @@ class Framer:
             else:
                 return True
 
-    def _scan_more(self, held: bytes | bytearray, first: int) -> bool:
+    def _scan_more(self, held: bytes, first: int) -> bool:
         """Give the scanner a piece of what it has not got of ``held``, which begins at ``first``; False: it has all."""
         at = self._scanned - first
         if at >= len(held):
             return False
-        piece = held if at == 0 and len(held) <= _KEPT_BYTES else held[at : at + _KEPT_BYTES]
+        piece_bytes = min(_KEPT_BYTES, self._most)
+        piece = held if at == 0 and len(held) <= piece_bytes else held[at : at + piece_bytes]
         self._scanner.feed(piece)
         self._scanned += len(piece)
         return True
