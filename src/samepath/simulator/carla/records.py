@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from samepath.core.states import Pose, Vector
 from samepath.simulator.carla.codec import (
     ARRAYS,
+    LargeArray,
     Reader,
     WireError,
     array_of,
@@ -412,44 +413,66 @@ def command(value: object) -> BatchCommand:
 
 
 def batch(value: object) -> tuple[BatchCommand, ...]:
-    """Read the commands of a batch. Those that follow others count too: few bytes could hold twenty times as many."""
+    """Read the commands of a batch."""
     if not isinstance(value, ARRAYS):
         raise WireError(f"an array of at most {_LIMITS.batch_commands} was wanted, but {came(value)} came")
-    total, broken, found = 0, 0, []
-    if len(value) <= _LIMITS.batch_commands:
-        for entry in value:
-            total += _command_count(entry)
-            if total > _LIMITS.batch_commands:
-                break
-            read = command(entry)
-            found.append(read)
-            if isinstance(read, BrokenCommand):
-                broken += 1
-                if broken > _LIMITS.broken_commands:
-                    raise WireError(
-                        f"expected commands, got {broken} that cannot be read among the first {len(found)}: {read.message}"
-                    )
-        else:
-            return tuple(found)
-    raise WireError(f"at most {_LIMITS.batch_commands} commands were wanted, those behind others included, but more came")
+    _check_commands(value)
+    broken, found = 0, []
+    for entry in value:
+        read = command(entry)
+        found.append(read)
+        if isinstance(read, BrokenCommand):
+            broken += 1
+            _check_broken(broken, entry)
+    return tuple(found)
 
 
-def _command_count(entry: object) -> int:
-    """The number of commands that one of a batch is, those behind it included; counting ends beyond the limit."""
-    total, todo = 0, [entry]
+def _check_commands(value: list[Any] | LargeArray) -> None:
+    """Refuse too many commands before any is read. Those that follow others count too: few bytes could hold many times more."""
+    total, broken = 0, 0
+    todo: list[object] = [value]
     while todo:
-        total += 1
-        try:
-            index, fields = _variant(todo.pop())
-        except WireError:
-            continue  # what is wrong is said when it is read
-        if index == _SPAWN and isinstance(fields, ARRAYS) and len(fields) == _SPAWN_FIELDS:
-            *_, after = fields
-            if isinstance(after, ARRAYS):
-                if total + len(todo) + len(after) > _LIMITS.batch_commands:
-                    return total + len(todo) + len(after)
-                todo.extend(after)
-    return total
+        level = todo.pop()
+        if not isinstance(level, ARRAYS):
+            continue  # that it is no array is said when it is read
+        total += len(level)
+        if total > _LIMITS.batch_commands:
+            raise WireError(
+                f"at most {_LIMITS.batch_commands} commands were wanted, those behind others included, but more came"
+            )
+        for entry in level:
+            match entry:
+                case [[0, [_, _, _, _, _, after]]]:
+                    todo.append(after)
+                case [[_, _]]:
+                    pass
+                case LargeArray() if (after := _after_large(entry)) is not None:
+                    todo.append(after)
+                case LargeArray():
+                    pass
+                case _ if level is value:  # one behind another command makes that one unreadable
+                    broken += 1
+                    _check_broken(broken, entry)
+
+
+def _after_large(entry: LargeArray) -> object:
+    """The commands behind one that is too large to be unpacked in one step; None: there are none."""
+    try:
+        index, fields = _variant(entry)
+    except WireError:
+        return None  # what is wrong is said when it is read
+    if index != _SPAWN or not isinstance(fields, ARRAYS) or len(fields) != _SPAWN_FIELDS:
+        return None
+    *_, after = fields
+    return after
+
+
+def _check_broken(count: int, entry: object) -> None:
+    """Refuse a whole batch of which many commands cannot be read."""
+    if count > _LIMITS.broken_commands:
+        read = command(entry)
+        why = f": {read.message}" if isinstance(read, BrokenCommand) else ""
+        raise WireError(f"expected commands, got more than {_LIMITS.broken_commands} that cannot be read{why}")
 
 
 def _variant(value: object) -> tuple[int, object]:
