@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.tools import code_measured, save
+from tests.compatibility.motion import motion_words
 from tests.compatibility.repeats import FreshServers, RepeatedRuns, repeated
 
 PORT = 3840
@@ -65,20 +66,20 @@ def main() -> int:
         )  # fmt: skip
     Console(width=200).print(table)
     if arguments.save or arguments.save_as:
-        carla, python = _version(arguments.python), _python(arguments.python)
+        carla, python = version(arguments.python), python_version(arguments.python)
         figures: dict[str, object] = {"carla": carla, "python": python, "repeats": arguments.repeats, "routes": found}
         name = f"leaderboard-{carla}-{arguments.save_as}" if arguments.save_as else f"leaderboard-{carla}"
         save(name, figures, ["python", "-m", "tests.compatibility.leaderboard", "FOLDER"])
     return 0 if all(row["result"] == "judged" and row["same"] in ("", "the same") for row in found.values()) else 1
 
 
-def _version(python: Path) -> str:
+def version(python: Path) -> str:
     asked = "import carla; print(carla.Client('127.0.0.1', 1).get_client_version())"
     done = subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True, timeout=60)
     return done.stdout.strip()
 
 
-def _python(python: Path) -> str:
+def python_version(python: Path) -> str:
     asked = "import platform; print(platform.python_version())"
     return subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
@@ -99,7 +100,7 @@ def run(arguments: argparse.Namespace, route: str) -> dict[str, str]:
         "--traffic-manager-port=$((CARLA_PORT + 7))", f"--routes={arguments.routes.absolute()}", f"--routes-subset={route}",
         f"--agent={agent.absolute()}", "--track=SENSORS", "--checkpoint=$RESULT", "--timeout=120",
     ]  # fmt: skip
-    servers = FreshServers(arguments.maps, arguments.port, _version(arguments.python), LONGEST_S)
+    servers = FreshServers(arguments.maps, arguments.port, version(arguments.python), LONGEST_S)
     with tempfile.TemporaryDirectory(prefix="leaderboard-") as place:
         keep = (arguments.keep or Path(place)) / route
         return judged(repeated(words, environment, board, arguments.repeats, servers, keep))
@@ -114,7 +115,7 @@ def judged(runs: RepeatedRuns) -> dict[str, str]:
         except (OSError, ValueError, KeyError, IndexError):
             lines = output.read_text("utf-8", errors="replace").splitlines() if output.exists() else []
             last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
-            empty = dict.fromkeys(("score", "completed", "infractions", "same"), "")
+            empty = dict.fromkeys(("score", "completed", "infractions", "same", "motion"), "")
             return {"result": f"ended without a score: {last.strip()[:200]}", **empty}
     scores = [tuple(record["scores"][key] for key in ("score_composed", "score_route", "score_penalty")) for record in records]
     infractions = {key: len(told) for key, told in records[0]["infractions"].items() if told}
@@ -130,6 +131,7 @@ def judged(runs: RepeatedRuns) -> dict[str, str]:
         "status": records[0]["status"],
         "seconds": f"{records[0]['meta']['duration_game']:g}",
         "same": same,
+        "motion": motion_words(runs.sessions),
         "compared": "" if runs.report is None else f"{runs.report.calls} calls, {runs.report.ticks} ticks",
     }
 

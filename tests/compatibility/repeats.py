@@ -17,10 +17,11 @@ from samepath.sessions.twice import TwiceReport, twice
 
 @dataclass(frozen=True)
 class RepeatedRuns:
-    """``outputs`` and ``results`` are files, one for each run; ``report`` is None for a single run."""
+    """``outputs``, ``results`` and ``sessions`` are files, one for each run; ``report`` is None for a single run."""
 
     outputs: tuple[Path, ...]
     results: tuple[Path, ...]
+    sessions: tuple[Path, ...]
     report: TwiceReport | None
 
     @property
@@ -33,12 +34,13 @@ class RepeatedRuns:
 
 @dataclass(frozen=True)
 class FreshServers:
-    """What the servers are, where they listen, and how long a run may take."""
+    """What the servers are, where they listen, and how long a run may take. ``town`` is the map they begin with."""
 
     maps: Path
     port: int
     protocol: str | None = None
     timeout_s: float = 900.0
+    town: str = "oval"
 
 
 def repeated(
@@ -57,7 +59,7 @@ def repeated(
     if runs == 1:
         given = TwiceSettings(
             tuple(command),
-            map_name="oval",
+            map_name=servers.town,
             port=servers.port,
             timeout_s=servers.timeout_s,
             keep=keep,
@@ -70,7 +72,7 @@ def repeated(
         report = twice(
             command,
             runs,
-            map_name="oval",
+            map_name=servers.town,
             port=servers.port,
             timeout_s=servers.timeout_s,
             keep=keep,
@@ -81,4 +83,6 @@ def repeated(
         )
     folders = [keep / f"run-{number}" for number in range(1, runs + 1)]
     outputs = tuple(folder / "output.log" for folder in folders)
-    return RepeatedRuns(outputs, tuple(folder / "cache.result" for folder in folders), report)
+    results = tuple(folder / "cache.result" for folder in folders)
+    sessions = tuple(folder / "session.samepath" for folder in folders)
+    return RepeatedRuns(outputs, results, sessions, report)
