@@ -588,11 +588,14 @@ def _how_same(told: str) -> str:
 
 def leaderboard() -> str:
     """Routes of the Leaderboard, and how often they were driven."""
-    names = ["leaderboard-0.9.15", "leaderboard-0.9.16", "leaderboard-0.9.16-routes"]
+    names = ["leaderboard-0.9.15", "leaderboard-0.9.16", "leaderboard-0.9.16-routes", "leaderboard-0.9.16-npc"]
+    again = set(_figures(names[-1])["routes"])
     rows: Rows = []
     for name in names:
         found = _figures(name)
         for route, driven in found["routes"].items():
+            if name in names[1:-1] and route in again:
+                continue  # driven again since, with the same client
             same = f"{found['repeats']}: {_how_same(driven['same'])} ({driven['compared']})" if found["repeats"] > 1 else "1"
             where = (route, driven["town"], driven["scenario"], f"{found['carla']}, {found['python']}")
             if driven["result"] != "judged":
@@ -604,6 +607,55 @@ def leaderboard() -> str:
             rows.append((*where, driven["score"], driven["completed"], told, same))
     head = ("route", "town", "scenario", "carla, Python", "driving score", "route driven", "infractions", "runs")
     return _markdown(head, rows, _made(*names))
+
+
+def pdm_lite() -> str:
+    """Routes that the expert of carla_garage drove."""
+    found = _figures("pdm-lite")
+    rows: Rows = []
+    for route, driven in found["routes"].items():
+        same = f"{found['repeats']}: {_how_same(driven['same'])} ({driven['compared']})"
+        told = driven["infractions"].replace("_", " ") or driven["result"]
+        rows.append((route, driven["town"], driven["scenario"], driven["score"], driven["completed"], told, same))
+    head = ("route", "town", "scenario", "driving score", "route driven", "infractions", "runs")
+    return _markdown(head, rows, f"carla {found['carla']}, Python {found['python']}; {_made('pdm-lite')}")
+
+
+def programs() -> str:
+    """Other people's programs, three runs each."""
+    found = _figures("programs")
+    rows: Rows = []
+    for name, told in found["programs"].items():
+        verdict = _verdict_of_runs(told["same"]) or "-"
+        rows.append((name, told["carla"], told["result"], told["proof"] or "-", verdict, told["motion"] or "-"))
+    head = ("program", "carla", "result", "how far", f"{found['repeats']} runs", "positions")
+    return _markdown(head, rows, _made("programs"))
+
+
+def _verdict_of_runs(words: str) -> str:
+    """The verdict of samepath twice in fewer words: no notes, no frames."""
+    first = words.partition(" Note:")[0]
+    if first.startswith("The same"):
+        return first.rstrip(".")
+    source, _, difference = first.partition("First difference. ")
+    return f"{source.strip()} {difference.split('. ')[0]}".strip()
+
+
+def tutorials() -> str:
+    """The pages of CARLA's documentation, by what became of their blocks."""
+    found = _figures("tutorials")
+    rows: Rows = []
+    for page, told in found["pages"].items():
+        why = [line for line in told["why"] if not re.search(_OF_THE_PAGE, line)]
+        own = len(told["why"]) - len(why)
+        lines = "; ".join(f"{line.partition(': ')[0]}: `{line.partition(': ')[2][:120]}`" for line in why) or "-"
+        rows.append((f"`{page}`", *(str(told[key]) for key in ("blocks", "ran", "endless")), str(own), lines))
+    head = ("page", "blocks", "ran", "ran until Ctrl-C", "stop at names or syntax of the page", "other errors, by block")
+    return _markdown(head, rows, _made("tutorials"))
+
+
+# Errors that say nothing of a server: a name that the page never makes, a signature of the page's own, a file of the reader's.
+_OF_THE_PAGE = r"^\d+: (?:NameError|SyntaxError|IndentationError|ArgumentError|FileNotFoundError|ModuleNotFoundError|TypeError)"
 
 
 def scenario_runner_repeats() -> str:
@@ -890,6 +942,9 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         examples,
         openscenario,
         leaderboard,
+        pdm_lite,
+        programs,
+        tutorials,
         scenario_runner,
         scenario_runner_repeats,
         paper_script,

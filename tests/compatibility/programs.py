@@ -91,6 +91,10 @@ if carla is not None:
 """
 PROGRAMS = (
     Program("2DBBox", ("collectData.py",), ticks=200, proof=r"Created \d+ npc vehicles"),
+    Program(
+        "2DBBox", ("collectData.py",), ticks=200, proof=r"Created \d+ npc vehicles",
+        restored="\nimport random\nrandom.seed(1)\n", restored_words="Python's random generator seeded",
+    ),
     Program("KITTI-CARLA", ("KITTI_data_generator.py",), ticks=2300, proof=r"Map Town\d+|KITTI stopped|St\w+ record"),
     Program("carla-roach", _ROACH, variables=(("WANDB_MODE", "offline"),), ticks=250, proof=r"Start Benchmarking \w+"),
     Program(
@@ -100,7 +104,7 @@ PROGRAMS = (
     Program(
         "SafeBench",
         ("scripts/run.py", "--agent_cfg", "behavior.yaml", "--scenario_cfg", "standard.yaml", "--output_dir", "$RESULT"),
-        paths=("{folder}", _AGENTS, f"{_AGENTS}/agents"), ticks=300, proof=r"Loading scenario data id: \d+",
+        paths=("{folder}", "{carla}-0.9.13/PythonAPI/carla", "{carla}-0.9.13/PythonAPI/carla/agents"), ticks=100, proof=r"Loading scenario data id: \d+",
     ),
     Program(
         "CARLA's SUMO co-simulation",
