@@ -1,7 +1,9 @@
 """Other people's programs for CARLA, unmodified, three times each, against ``samepath serve`` with real towns.
 
 ``python -m tests.compatibility.programs FOLDER --maps TOWNS --environments ENVIRONMENTS``, where FOLDER has a checkout of each
-program under the name in the table below, and of ``carla`` (for ``PythonAPI`` and ``Co-Simulation``). ENVIRONMENTS has a
+program under the name in the table below, of ``carla`` (for ``PythonAPI`` and ``Co-Simulation``) and of ``carla-0.9.13`` (its
+``PythonAPI``), and ``carla-home/CARLA_0.9.15/CarlaUE4.sh``, a script that does nothing. TOWNS also holds SafeBench's own
+``Town_Safebench_Light.xodr``, which its repository has. ENVIRONMENTS has a
 virtual environment for each program, under the same name, with the ``carla`` package and what the program asks for.
 
 Many of the programs call port 2000 and no other, so that port must be free. Programs without an end, or with one that is hours
@@ -79,6 +81,7 @@ class Program:
 
 
 _AGENTS = "{carla}/PythonAPI/carla"
+_AGENTS_13 = "{carla}-0.9.13/PythonAPI/carla"
 _ROACH = (
     "-u", "benchmark.py", "resume=false", "log_video=false", "wb_project=x", "agent=roaming", "actors.hero.agent=roaming",
     "+agent/roaming/obs_configs=birdview", "+wb_sub_group=x", "test_suites=eu_test_tt", "seed=2021", "no_rendering=true",
@@ -91,10 +94,6 @@ if carla is not None:
 """
 PROGRAMS = (
     Program("2DBBox", ("collectData.py",), ticks=200, proof=r"Created \d+ npc vehicles"),
-    Program(
-        "2DBBox", ("collectData.py",), ticks=200, proof=r"Created \d+ npc vehicles",
-        restored="\nimport random\nrandom.seed(1)\n", restored_words="Python's random generator seeded",
-    ),
     Program("KITTI-CARLA", ("KITTI_data_generator.py",), ticks=2300, proof=r"Map Town\d+|KITTI stopped|St\w+ record"),
     Program("carla-roach", _ROACH, variables=(("WANDB_MODE", "offline"),), ticks=250, proof=r"Start Benchmarking \w+"),
     Program(
@@ -104,7 +103,7 @@ PROGRAMS = (
     Program(
         "SafeBench",
         ("scripts/run.py", "--agent_cfg", "behavior.yaml", "--scenario_cfg", "standard.yaml", "--output_dir", "$RESULT"),
-        paths=("{folder}", "{carla}-0.9.13/PythonAPI/carla", "{carla}-0.9.13/PythonAPI/carla/agents"), ticks=100, proof=r"Loading scenario data id: \d+",
+        paths=("{folder}", _AGENTS_13, f"{_AGENTS_13}/agents"), ticks=100, proof=r"Loading scenario data id: \d+",
     ),
     Program(
         "CARLA's SUMO co-simulation",
@@ -113,7 +112,11 @@ PROGRAMS = (
     ),
     Program("DI-drive", ("auto_run.py",), where="demo/auto_run", paths=("{folder}", _AGENTS)),
     Program("LunaticAI", ("examples/minimal.py",), town="Town04", paths=("{folder}",), ticks=100),
-    Program("commonroad-carla-interface", ("minimal_example.py",), where="tutorials", paths=("{folder}",)),
+    # It looks for a CarlaUE4.sh there and starts it, before it takes the server that answers.
+    Program(
+        "commonroad-carla-interface", ("minimal_example.py",), where="tutorials", paths=("{folder}",),
+        variables=(("HOME", "{carla}-home"),),
+    ),
     Program("carla_dataset_tools", ("data_recorder.py",), town="Town02", paths=(_AGENTS,), ticks=60, proof=r"FrameID: \d+"),
     Program("data-collector", ("collect.py",)),
 )  # fmt: skip
@@ -149,6 +152,7 @@ def main() -> int:
     if arguments.save:
         kept = RESULTS / "programs.json"
         before = json.loads(kept.read_text("utf-8"))["figures"]["programs"] if kept.exists() and arguments.only else {}
+        before = {name: row for name, row in before.items() if name in map(str, PROGRAMS)}
         figures: dict[str, object] = {"repeats": arguments.repeats, "programs": {**before, **found}}
         save("programs", figures, ["python", "-m", "tests.compatibility.programs", "FOLDER"])
     return 0
@@ -206,9 +210,9 @@ def ended(program: Program, runs: RepeatedRuns, said: str) -> str:
 
 
 def fault(said: str) -> str:
-    """Return the last error in a program's output, or nothing."""
+    """Return the first error in a program's output, which caused those that follow, or nothing."""
     errors = _FAULT.findall(said)
-    return errors[-1].strip()[:200] if errors else ""
+    return errors[0].strip()[:200] if errors else ""
 
 
 if __name__ == "__main__":
