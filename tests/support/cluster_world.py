@@ -109,6 +109,7 @@ class Plan(NamedTuple):
     heavy_tick: int  # in which a frame takes ``heavy_s`` longer, on every node
     heavy_s: float
     deaf: bool  # no heartbeats while that frame is drawn
+    slow_map_s: float  # how much longer a node builds a map that a client has loaded
 
 
 KINDS = (
@@ -151,6 +152,7 @@ def drawn(seed, **options):
         heavy_tick=1 + chance.below(ticks),
         heavy_s=chance.pick((3.0, 10.0, 25.0, 45.0, NEVER_S)) if chance.happens(0.12) else 0.0,
         deaf=chance.happens(0.5),
+        slow_map_s=chance.pick((30.0, 100.0)) if chance.happens(0.1) else 0.0,
     )
     if plan.deaf and plan.heavy_s < NEVER_S:  # a node that is silent for longer is not told from a frozen one in time
         plan = plan._replace(heavy_s=min(plan.heavy_s, 12.0))

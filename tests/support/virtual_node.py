@@ -246,7 +246,9 @@ class VirtualNode:
             case m.NewSettings():
                 self.knows = msgpack.unpackb(message.settings)[1]
             case m.NewEpisode():
-                self._render(self.world.plan.builds_s * self.world.chance["nodes"].between(0.5, 1.5), self._built, message)
+                builds_s = self.world.plan.builds_s * self.world.chance["nodes"].between(0.5, 1.5)
+                loads_s = self.world.plan.slow_map_s if message.episode > 1 else 0.0
+                self._render(builds_s + loads_s, self._built, message)
             case m.Sync():
                 self.connection.to_main(m.Synced(message.number))
             case m.LatestState():

@@ -169,6 +169,9 @@ _TICKS_KEPT: Final = 64
 _FROZEN_S: Final = 1.2
 # A node's patience is doubled at most so often: a thousandfold is longer than any tick lasts.
 _DOUBLINGS_MAX: Final = 10
+# So many nodes that join during a tick are waited for until they have built the map. A frame that ends the process of each node
+# that draws it must not be waited for without end.
+_JOINS_MAX: Final = 4
 # So many sensors are named when a tick fails.
 _NAMED_MAX: Final = 3
 # How long a refused node stays connected, so that it can read why.
@@ -240,8 +243,6 @@ def deadline_s(state: ClusterState) -> float | None:
         if state.tick is not None and state.tick.due and not state.tick.is_round_over and not member.suspected:
             limits += [_late_at_s(owed, times) for owed in _owed(member, state.tick.frame)]
     limits += state.refused.values()
-    if state.tick is not None and state.tick.no_node_since_s is not None:
-        limits.append(state.tick.no_node_since_s + times.no_node_s)
     if state.tick is not None and not state.tick.is_round_over:
         limits.append(_fails_at_s(state, state.tick))
     if state.sync_until_s is not None:
@@ -320,10 +321,18 @@ def _doublings_of(owed: Assignment) -> int:
 
 
 def _fails_at_s(state: ClusterState, tick: Tick) -> float:
-    """When a tick has gone on for too long without a new frame."""
+    """When a tick has gone on for too long without a new frame, or without a node to draw it."""
     times = state.config.timeouts
     expected_s = (owed.expected_s for member in state.members.values() for owed in _owed(member, tick.frame))
-    return tick.progress_s + max(expected_s, default=0.0) + max(times.frame_s, times.no_node_s)
+    frame_s = tick.progress_s + max(expected_s, default=0.0) + max(times.frame_s, times.no_node_s)
+    if tick.no_node_since_s is None:
+        return frame_s
+    built_s = (
+        member.sent_map_s + times.build_s
+        for member in state.members.values()
+        if member.is_building and (member.state == "working" or tick.joins < _JOINS_MAX)
+    )
+    return max(min(frame_s, tick.no_node_since_s + times.no_node_s), max(built_s, default=0.0))
 
 
 def _sensor_name(request: RenderRequest) -> str:
@@ -456,7 +465,7 @@ class _Step:
         self._send_map(member)
 
     def _send_map(self, member: Member) -> None:
-        self._put(_replace(member, sent_episode=self.state.map.message.episode))
+        self._put(_replace(member, sent_episode=self.state.map.message.episode, sent_map_s=self.now_s))
         self._do(Send(member.peer, self.state.map.message, (self.state.map.xodr,)))
 
     def _on_map_ready(self, member: Member, message: m.MapReady) -> None:
@@ -487,6 +496,11 @@ class _Step:
         self._put(member)
         if not has_joined:
             self._do(Introduce(member.peer, member.name))
+        tick = self.state.tick
+        if tick is not None:
+            is_progress = has_joined or tick.joins < _JOINS_MAX
+            progress_s = self.now_s if is_progress else tick.progress_s
+            self._set(tick=_replace(tick, joins=tick.joins + (not has_joined), progress_s=progress_s))
         self._go_on()
 
     # Going.
@@ -616,7 +630,7 @@ class _Step:
                 self._forget(frozenset(with_gbuffers(message.gone)))
             for member in followers(self.state):
                 if isinstance(message, m.NewEpisode):
-                    self._put(_replace(member, sent_episode=message.episode))
+                    self._put(_replace(member, sent_episode=message.episode, sent_map_s=self.now_s))
                 self._do(Send(member.peer, message, (bulk,) if bulk else ()))
 
     def _forget(self, gone: frozenset[int] | None) -> None:
@@ -839,12 +853,15 @@ class _Step:
         self._go_on()
         self._check_synced()
         tick = self.state.tick
-        if tick is not None and tick.no_node_since_s is not None and now_s >= tick.no_node_since_s + times.no_node_s:
+        if tick is None or tick.is_round_over or now_s < _fails_at_s(self.state, tick):
+            return
+        since_s = tick.no_node_since_s
+        if since_s is not None and now_s >= since_s + times.no_node_s:
             frames = len(tick.due) - len(tick.done) + sum(map(len, tick.rounds))
             self._set(tick=None)
-            why = f"tick {tick.frame} has {frames} frames to draw and no node to draw them for {times.no_node_s:.0f} s"
+            why = f"tick {tick.frame} has {frames} frames to draw and no node to draw them for {now_s - since_s:.0f} s"
             self._do(TickFailed(why, no_node=True))
-        elif tick is not None and not tick.is_round_over and now_s >= _fails_at_s(self.state, tick):
+        else:
             self._fail_tick(tick)
 
     def _fail_tick(self, tick: Tick) -> None:

@@ -47,6 +47,7 @@ class Member(msgspec.Struct, frozen=True):
     clients: frozenset[int] = frozenset()
     pending: tuple[Assignment, ...] = ()
     sent_episode: int = -1  # whose map it was sent last
+    sent_map_s: float = 0.0  # and when
     built_episode: int = -1  # whose map it has built
     joined_frame: int = 0  # the tick during or after which it joined: nobody listened there before
     synced: int = 0  # the last Sync that it has answered
@@ -68,6 +69,11 @@ class Member(msgspec.Struct, frozen=True):
     def can_render(self) -> bool:
         """May it be given requests? While it builds another map it may not: that takes as long as it takes."""
         return self.state == "working" and self.built_episode == self.sent_episode
+
+    @property
+    def is_building(self) -> bool:
+        """Whether it builds a map, and can then be given requests."""
+        return self.state != "draining" and not self.dismissed and self.built_episode != self.sent_episode
 
     @property
     def follows(self) -> bool:
@@ -105,7 +111,8 @@ class Tick(msgspec.Struct, frozen=True):
     is_sent: bool = False  # to all who follow
     is_round_over: bool = False
     no_node_since_s: float | None = None
-    progress_s: float = 0.0  # when the round began, or the last new frame of it came
+    progress_s: float = 0.0  # when the round began, or the last new frame of it came, or a node has built the map
+    joins: int = 0  # nodes that have joined since it began
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):

@@ -74,6 +74,9 @@ class Timeouts:
     joining_s: float = 60.0
     # How long a tick may wait while there is no node to draw, before the run stops: as long as one may take to join.
     no_node_s: float = 60.0
+    # The same while a node builds the map that was loaded. The main server reads a map within 60 s of processor time, a node
+    # builds its meshes in a similar time, and a busy machine takes ten times as long.
+    build_s: float = 600.0
     # How long beyond the expected time a tick may go on without a new frame, before the run stops. A slow node has its
     # patience doubled twice by then, so a tick fails only for a frame that no node can draw.
     frame_s: float = 120.0
