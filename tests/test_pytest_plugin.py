@@ -1,10 +1,13 @@
 """The pytest plugin as a stranger's test suite meets it: marks, fixture, options, JUnit, xdist."""
 
 import ast
+import itertools
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +18,7 @@ import pytest
 import samepath.pytest_plugin as plugin
 from samepath.core.errors import InputError
 from samepath.instrument.golden import write_golden
-from samepath.instrument.repeated_calls import compare_values, explained
+from samepath.instrument.repeated_calls import call_repeatedly, compare_values, explained
 from tests.conftest import cell_of, straight_run
 
 pytest_plugins = ["pytester"]
@@ -342,3 +345,142 @@ def test_traces_reports_and_paths_are_compared_as_what_they_are(tmp_path):
     assert compare_values([report, odd]).outcomes == 2
     with pytest.raises(InputError, match="does not exist"):
         compare_values([tmp_path / "none", tmp_path / "none"])
+
+
+RUN_LOG = "time,actor,x,y\n0,1,0,0\n0.1,1,0.7,{y}\n0.2,1,1.4,0\n"
+
+
+def test_a_result_that_each_call_changes_in_place_is_copied_after_every_call():
+    reused_list, reused_array, reused_dict = [0.0], np.zeros(3), {"x_m": [0.0]}
+    reused_run = straight_run(0)
+    reused_run = replace(reused_run, values=reused_run.values.copy())
+
+    def of_list():
+        reused_list[0] += 0.002
+        return reused_list
+
+    def of_array():
+        reused_array[1] += 0.002
+        return reused_array
+
+    def of_view():
+        reused_array[1] += 0.002
+        return {"path": reused_array[1:]}
+
+    def of_dict():
+        reused_dict["x_m"].append(1.0)
+        return reused_dict
+
+    def of_run():
+        reused_run.values[-1, 0] += 0.002
+        return reused_run
+
+    def of_cell():
+        reused_run.values[-1, 0] += 0.002
+        return cell_of([reused_run])
+
+    for function in (of_list, of_array, of_view, of_dict, of_run, of_cell):
+        found = call_repeatedly(function, 4)
+        assert (found.outcomes, found.passes) == (4, False), function.__name__
+    assert call_repeatedly(lambda: reused_list, 4).passes
+    assert call_repeatedly(lambda: reused_run, 4).passes
+    assert call_repeatedly(of_array, 3, "1cm").verdict == "within-tolerance"
+
+
+def test_a_log_that_each_call_overwrites_is_read_after_every_call(tmp_path):
+    import samepath
+
+    log, stored, numbers = tmp_path / "run.csv", tmp_path / "stored", itertools.count()
+
+    def overwrite(y=None):
+        log.write_text(RUN_LOG.format(y=0.002 * next(numbers) if y is None else y))
+        return log
+
+    def store_again():
+        shutil.rmtree(stored, ignore_errors=True)
+        samepath.store([cell_of([straight_run(0, shift=lambda tick, actor: 0.002 * next(numbers))])], stored)
+        return stored
+
+    ways = (
+        overwrite,
+        lambda: str(overwrite()),
+        lambda: [overwrite()],
+        lambda: {"log": overwrite()},
+        lambda: {"log": str(overwrite())},
+        lambda: samepath.load(store_again()),
+        store_again,
+    )
+    for way in ways:
+        found = call_repeatedly(way, 3)
+        assert (found.outcomes, found.passes) == (3, False)
+    assert call_repeatedly(overwrite, 3).max_deviation_m == pytest.approx(0.002)
+    for way in (lambda: overwrite(0.5), lambda: {"log": overwrite(0.5)}, lambda: {"log": str(overwrite(0.5))}):
+        assert call_repeatedly(way, 3).passes
+
+
+def test_equal_runs_are_equal_whatever_their_files_are_called(tmp_path):
+    import samepath
+
+    numbers = itertools.count()
+
+    def written(y, folder=False, repeats=False):
+        place = (
+            tmp_path / f"folder.{next(numbers)}" / f"log-{next(numbers)}.csv" if folder else tmp_path / f"{next(numbers)}.csv"
+        )
+        place.parent.mkdir(exist_ok=True)
+        text = RUN_LOG.format(y=y)
+        if repeats:
+            head, *rows = text.splitlines()
+            text = "\n".join([f"repeat,{head}", *(f"{repeat},{row}" for repeat in (0, 1) for row in rows)])
+        place.write_text(text)
+        return place.parent if folder else place
+
+    for options in ({}, {"folder": True}, {"repeats": True}, {"folder": True, "repeats": True}):
+        found = call_repeatedly(lambda: written(0.5, **options), 3)  # noqa: B023 - called at once
+        assert (found.outcomes, found.passes) == (1, True), (options, found.lines)
+        assert call_repeatedly(lambda: written(0.001 * next(numbers), **options), 3).outcomes == 3  # noqa: B023
+    assert call_repeatedly(lambda: samepath.load(written(0.5, repeats=True)), 3).outcomes == 1
+    assert call_repeatedly(lambda: samepath.analyse(written(0.5, repeats=True), progress=False), 3).outcomes == 1
+    assert call_repeatedly(lambda: [written(0.5), written(0.6)], 3).outcomes == 1
+    assert call_repeatedly(lambda: {"log": written(0.5)}, 3).outcomes == 1
+    # Names that stand in the log are its content.
+    named = tmp_path / "named.csv"
+
+    def with_cell():
+        town = f"town{next(numbers)}"
+        named.write_text(f"cell,repeat,time,x,y\n{town},0,0,1,1\n{town},0,1,2,1\n")
+        return named
+
+    assert call_repeatedly(with_cell, 2).outcomes == 2
+
+
+def test_results_of_two_kinds_are_two_outcomes(tmp_path):
+    results = iter([straight_run(0), [1.0], None])
+    found = call_repeatedly(lambda: next(results), 3, "1m")
+    assert (found.passes, found.outcomes) == (False, 2)
+    assert found.lines == ("run 1 returned plain data, run 0 returned traces or logs",)
+    with pytest.raises(InputError, match="MaskedArray"):
+        call_repeatedly(lambda: np.ma.masked_array([1.0, 2.0], [True, False]), 2)
+
+
+def test_logs_of_one_run_are_compared_and_kept_as_golden_files(suite, pytester):
+    for name, y in (("a/log.csv", 0.5), ("b/log.csv", 0.5), ("c.csv", 0.6)):
+        (pytester.path / name).parent.mkdir(exist_ok=True)
+        (pytester.path / name).write_text(RUN_LOG.format(y=y))
+    golden = pytester.path / "one.golden"
+    assert write_golden(golden, pytester.path / "a" / "log.csv", progress=False).written
+    result, figures = suite("""
+def test_logs(samepath_runs):
+    samepath_runs.logs("a/log.csv", "b/log.csv")
+
+def test_logs_that_part(samepath_runs):
+    samepath_runs.logs("a/log.csv", "c.csv")
+
+def test_golden(samepath_runs):
+    samepath_runs.golden("one.golden", "b/log.csv")
+
+def test_golden_of_another(samepath_runs):
+    samepath_runs.golden("one.golden", "c.csv")
+""")
+    result.assert_outcomes(passed=2, failed=2)
+    assert (figures["test_logs"]["outcomes"], figures["test_logs_that_part"]["outcomes"]) == ("1", "2")

@@ -1,8 +1,11 @@
 """The pytest plugin: tests that run n times and must come out the same.
 
-``@pytest.mark.repeatable(repeats=20, tolerance="1cm")`` calls a test so many times and compares what it returns: a trace, a
-path to logs, a report, numbers, arrays. The fixture ``samepath_runs`` (also called ``repeatable``) does the same around
-whatever a test has in hand: a function, a scenario on any simulator, a CARLA script, logs, a golden file.
+``@pytest.mark.repeatable(repeats=20, tolerance="1cm")`` calls a test 20 times and compares what it returns: a trace, the path
+of a log, a report, numbers, arrays, or lists and mappings of these. Each result is copied, and each log is read, before the
+next call. ``samepath.instrument.repeated_calls`` lists what a test may return.
+
+The fixture ``samepath_runs`` (also called ``repeatable``) does the same around whatever a test has in hand: a function, a
+scenario on any simulator, a CARLA script, logs, a golden file.
 
 pytest loads this module in every session of everybody who has samepath installed, so it imports nothing of samepath before a
 test asks for it.
@@ -167,12 +170,11 @@ class SamepathRuns:
     def logs(self, *paths: str | Path, tolerance: str | None = None) -> "RepeatedCalls":
         """Compare runs that are there already: logs or traces of one run each, or of several repeats."""
         from samepath.core.errors import SamepathError
-        from samepath.instrument.repeated_calls import compare_values
+        from samepath.instrument.repeated_calls import compare_values, load_runs
         from samepath.instrument.traces.cell import MemoryCell
-        from samepath.instrument.traces.importers import load_cells
 
         try:
-            cells = load_cells([Path(path) for path in paths])
+            cells = load_runs([Path(path) for path in paths])
             runs = [MemoryCell(cell.header, [cell.load(run.repeat)]) for cell in cells for run in cell.runs]
             found = compare_values(runs, self._tolerance(tolerance), self._item.name)
         except SamepathError as error:

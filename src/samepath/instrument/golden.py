@@ -40,7 +40,7 @@ from samepath.instrument.subjects import (
     with_cell,
 )
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
-from samepath.instrument.traces.importers import TABLE_SUFFIXES, load_cells
+from samepath.instrument.traces.importers import TABLE_SUFFIXES, ImportOptions, load_cells
 from samepath.instrument.traces.records import Header, Repeat
 from samepath.scenarios.model import HEADER as AUTHORS_HEADER
 
@@ -379,7 +379,7 @@ def _sources_of(golden: Golden, sources: Sequence[GoldenSource]) -> dict[str, Ce
     for source in sources:
         if isinstance(source, Plan):
             raise InputError("a check compares with logs or traces: to run again, give nothing but the golden file")
-        cells += [source] if isinstance(source, CellTrace) else load_cells([Path(source)])
+        cells += [source] if isinstance(source, CellTrace) else load_cells([Path(source)], ImportOptions(accept_one_run=True))
     if len(cells) == len(golden.runs) == 1:
         return {golden.runs[0].name: cells[0]}
     known = {cell.header.cell: cell for cell in cells}
@@ -474,7 +474,7 @@ def _from_traces(path: Path, choice: SubjectChoice) -> list[_Found]:
         cells: list[CellTrace] = [*stored_cells(plan, path)]
         plans = {cell.name: alone(plan, cell) for cell in plan.cells}
     else:
-        cells = load_cells([path])
+        cells = load_cells([path], ImportOptions(accept_one_run=True))
     names = [cell.header.cell for cell in cells]
     if choice.cell is not None and choice.cell not in names:
         raise unknown(f"cell of {path}", choice.cell, names)

@@ -1,9 +1,18 @@
 """What a function gave when it was called n times: the same or not, and where it parts.
 
-For tests. What is compared is what the function returned: a trace (one run, a cell, a path to logs or traces), a report, or
-plain data, numbers and arrays. Traces are analysed as the repeats of a cell, with all that an analysis tells; plain data is
-walked leaf by leaf and compared by its bits, lengths and types first. Nothing is converted to be comparable: an object that is
-neither is refused by its type, because ``==`` of unknown objects may mean anything.
+For tests. A function may return:
+
+- a trace: a :class:`Repeat`, a cell, the path of a log, of a trace or of a folder of them, or a list of these;
+- a :class:`Report` or :class:`StudyResult`;
+- plain data: numbers, text, bytes, numpy arrays, and lists, tuples, sets, mappings and dataclasses of these. A path in plain
+  data stands for the bytes that lie there; a text that names a file stands for the text and the bytes.
+
+Each result is copied, and each log is read, before the next call. So a function may return the same list each time, or the path
+of a log that every run overwrites. A log of one run needs no repeat column, and its file may have a new name in each run.
+
+Traces are analysed as the repeats of a cell, with all that an analysis tells. Plain data is walked leaf by leaf and compared by
+its bits, lengths and types first. Nothing is converted to be comparable: an object of another type is refused by its name,
+because ``==`` of unknown objects may mean anything.
 """
 
 import dataclasses
@@ -12,7 +21,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +29,7 @@ from typing import Any, Final
 import numpy as np
 
 from samepath.core.errors import InputError, SamepathError
+from samepath.core.files import regular
 from samepath.core.units import format_length, parse_tolerance_m
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import AnalysisOptions, CellAnalysis, analyse_cell
@@ -28,14 +38,18 @@ from samepath.instrument.analysis.verdict import worst
 from samepath.instrument.evaluation import Report
 from samepath.instrument.study_run import StudyResult
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
-from samepath.instrument.traces.importers import load_cells
-from samepath.instrument.traces.records import Header, Repeat
+from samepath.instrument.traces.importers import ImportOptions, load_cells, named_after_file
+from samepath.instrument.traces.records import Header, Repeat, row_digests
 from samepath.instrument.traces.store import store_repeats
 
 _DEEPEST: Final = 40
 _MOST_LEAVES: Final = 1_000_000
 _SHOWN: Final = 3
 _DECIMAL_BITS_MAX: Final = 10_000
+
+
+Leaf = tuple[str, str, bytes, Any]
+"""Where it is, what kind, its exact bits, and a copy of the number or array, None where it is neither."""
 
 
 @dataclass(frozen=True)
@@ -92,50 +106,120 @@ class RepeatedCalls:
 def call_repeatedly(
     function: Callable[[], object], repeats: int, tolerance: str | float | None = None, name: str = "calls"
 ) -> RepeatedCalls:
-    """Call a function so many times and compare what it returns. What it raises is raised, with a note of which call it was."""
-    values = []
+    """Call a function ``repeats`` times and compare what it returns.
+
+    Each result is copied before the next call, because a function may return one list that it fills anew, or the path of one
+    log that every run overwrites. An exception of the function is raised, with a note of which call it was.
+    """
+    taken = []
     for number in range(repeats):
         try:
-            values.append(function())
+            value = function()
         except BaseException as error:
             error.add_note(f"samepath: this was run {number + 1} of {repeats}; those before it ended well")
             raise
-    return compare_values(values, tolerance, name)
+        taken.append(_take(value, name))
+    return _compare_taken(taken, tolerance, name)
 
 
-def compare_values(values: Sequence[object], tolerance: str | float | None = None, name: str = "calls") -> RepeatedCalls:
-    """Compare what several calls returned."""
+def compare_values(values: Iterable[object], tolerance: str | float | None = None, name: str = "calls") -> RepeatedCalls:
+    """Compare what several calls returned. Each value is copied before the next one is asked for."""
+    return _compare_taken([_take(value, name) for value in values], tolerance, name)
+
+
+def load_runs(paths: Sequence[Path]) -> list[CellTrace]:
+    """Load logs, traces and studies; a log without a repeat column is one run."""
+    return load_cells(paths, ImportOptions(accept_one_run=True))
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A copy of what one call returned: traces, a report, or else the leaves of plain data. ``is_none``: it returned None."""
+
+    is_none: bool = False
+    traces: dict[str, MemoryCell] | None = None
+    report: Report | None = None
+    leaves: tuple[Leaf, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return "traces or logs" if self.traces is not None else "a report" if self.report is not None else "plain data"
+
+
+def _take(value: object, name: str) -> _Taken:
+    traces = _traces(value)
+    if traces is not None:
+        return _Taken(traces=traces)
+    report = _report(value)
+    if report is not None:
+        return _Taken(report=report)
+    return _Taken(is_none=value is None, leaves=tuple(_leaves(value, name)))
+
+
+def _compare_taken(taken: Sequence[_Taken], tolerance: str | float | None, name: str) -> RepeatedCalls:
     tolerance_m = None if tolerance is None else parse_tolerance_m(str(tolerance))
-    if len(values) < 2:
-        raise InputError(f"{name}: at least 2 runs were wanted to compare, but {len(values)} came")
-    if all(value is None for value in values):
+    if len(taken) < 2:
+        raise InputError(f"{name}: at least 2 runs were wanted to compare, but {len(taken)} came")
+    if all(value.is_none for value in taken):
         raise InputError(f"{name} returned nothing to compare: return a trace, a path to logs, a report, numbers or arrays")
-    traces = [_traces(value) for value in values]
-    if all(traces):
-        return _compare_traces([found for found in traces if found], tolerance_m)
-    reports = [_report(value) for value in values]
-    if all(reports):
-        return _compare_reports([found for found in reports if found], tolerance_m)
-    return _compare_plain(values, tolerance_m, name)
+    kinds = [value.kind for value in taken]
+    if len(set(kinds)) > 1:
+        odd = next(number for number, kind in enumerate(kinds) if kind != kinds[0])
+        return _structural(len(taken), tolerance_m, f"run {odd} returned {kinds[odd]}, run 0 returned {kinds[0]}", kinds)
+    traces = [value.traces for value in taken if value.traces is not None]
+    if traces:
+        return _compare_traces(traces, tolerance_m)
+    reports = [value.report for value in taken if value.report is not None]
+    if reports:
+        return _compare_reports(reports, tolerance_m)
+    return _compare_plain([value.leaves for value in taken], tolerance_m)
 
 
-def _traces(value: object) -> dict[str, CellTrace] | None:
-    """Return the cells that a value holds, by name; None where it is no trace."""
+def _traces(value: object) -> dict[str, MemoryCell] | None:
+    """Return copies of the cells that a value holds, by name; None where it is no trace."""
     if isinstance(value, Repeat):
         header = Header("test", "run", "run", value.channels, _step_s(value))
-        return {"run": MemoryCell(header, [value])}
+        return {"run": MemoryCell(header, [_copy(value)])}
     if isinstance(value, CellTrace):
-        return {value.header.cell: value}
-    if isinstance(value, os.PathLike) or (isinstance(value, str) and len(value) < 4096 and _exists(value)):
-        cells = load_cells([Path(value)])
-        return {cell.header.cell: cell for cell in cells}
-    if isinstance(value, list | tuple) and value and all(isinstance(item, CellTrace | Repeat) for item in value):
-        found: dict[str, CellTrace] = {}
+        return _named([value])
+    if _is_path(value):
+        return _named(load_runs([Path(str(value))]))
+    if (
+        isinstance(value, list | tuple)
+        and value
+        and all(isinstance(item, CellTrace | Repeat) or _is_path(item) for item in value)
+    ):
+        found: dict[str, MemoryCell] = {}
         for index, item in enumerate(value):
-            (cell,) = (_traces(item) or {}).values()
-            found[f"{index}: {cell.header.cell}"] = cell
+            found |= {f"{index}: {name}": cell for name, cell in (_traces(item) or {}).items()}
         return found
     return None
+
+
+def _is_trace(value: object) -> bool:
+    return isinstance(value, CellTrace | Repeat) or _is_path(value)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, os.PathLike) or (isinstance(value, str) and len(value) < 4096 and _exists(value))
+
+
+def _named(cells: Sequence[CellTrace]) -> dict[str, MemoryCell]:
+    """Read cells into memory and name them. Names that were taken from files are replaced: each run may write a new file."""
+    found = {}
+    for index, cell in enumerate(cells):
+        name = f"log {index}" if named_after_file(cell.header) else cell.header.cell
+        found[name] = MemoryCell(cell.header, [_copy(cell.load(run.repeat)) for run in cell.runs])
+    return found
+
+
+def _copy(run: Repeat) -> Repeat:
+    """Copy a run whose arrays its owner may change; its digests are made anew, of the rows as they are now."""
+    if not any(array.flags.writeable for array in (run.tick, run.actor, run.time_s, run.values)):
+        return run
+    tick, actor, time_s, values = run.tick.copy(), run.actor.copy(), run.time_s.copy(), run.values.copy()
+    digests = row_digests(run.actors, run.channels, tick, actor, time_s, values)
+    return replace(run, tick=tick, actor=actor, time_s=time_s, values=values, digests=digests)
 
 
 def _exists(name: str) -> bool:
@@ -151,7 +235,7 @@ def _step_s(repeat: Repeat) -> float:
     return float(repeat.time_s[rows[0]] / repeat.tick[rows[0]]) if len(rows) and repeat.time_s[rows[0]] > 0 else 1.0
 
 
-def _compare_traces(found: Sequence[dict[str, CellTrace]], tolerance_m: float | None) -> RepeatedCalls:
+def _compare_traces(found: Sequence[dict[str, MemoryCell]], tolerance_m: float | None) -> RepeatedCalls:
     names = list(found[0])
     for number, cells in enumerate(found):
         if list(cells) != names:
@@ -165,14 +249,13 @@ def _compare_traces(found: Sequence[dict[str, CellTrace]], tolerance_m: float | 
             if (cell.header.channels, cell.header.step_s) != (head.channels, head.step_s):
                 line = f"run {number} logs other channels or another step in {name} than run 0"
                 return _structural(len(found), tolerance_m, line, [str(trace.header.channels) for trace in group])
-        runs = [cell.load(run.repeat) for cell in group for run in cell.runs]
+        runs = [run for cell in group for run in cell.repeats]
         pooled.append(MemoryCell(head, [replace(run, repeat=number) for number, run in enumerate(runs)]))
         analyses.append(analyse_cell(pooled[-1], AnalysisOptions(tolerance_m=tolerance_m or 0.0)))
-    outcomes = len({tuple(run.digest for name in names for run in cells[name].runs) for cells in found})
     digests = [",".join(run.digest for name in names for run in cells[name].runs) for cells in found]
     return RepeatedCalls(
         repeats=len(found),
-        outcomes=outcomes,
+        outcomes=len(set(digests)),
         verdict=worst([analysis.judgement.verdict for analysis in analyses]),
         tolerance_m=tolerance_m,
         digest=_name(_usual(digests)),
@@ -192,6 +275,10 @@ def _parting(analysis: CellAnalysis, *, named: bool) -> Iterator[str]:
         yield analysis.first_divergence.words()
 
 
+def _shown_name(header: Header) -> str:
+    return "log" if named_after_file(header) else header.cell
+
+
 def _report(value: object) -> Report | None:
     if isinstance(value, StudyResult):
         return value.report
@@ -203,7 +290,7 @@ def _compare_reports(reports: Sequence[Report], tolerance_m: float | None) -> Re
     told = [
         json.dumps(
             [
-                [cell.header.cell, sorted([outcome.digest, len(outcome.repeats)] for outcome in cell.outcomes)]
+                [_shown_name(cell.header), sorted([outcome.digest, len(outcome.repeats)] for outcome in cell.outcomes)]
                 for cell in report.cells
             ]
         )
@@ -231,21 +318,16 @@ def _compare_reports(reports: Sequence[Report], tolerance_m: float | None) -> Re
 
 
 def _other_cell(first: Report, other: Report) -> str:
-    before = {cell.header.cell: cell for cell in first.cells}
+    before = {_shown_name(cell.header): cell for cell in first.cells}
     for cell in other.cells:
-        known = before.get(cell.header.cell)
+        known = before.get(_shown_name(cell.header))
         if known is None or known.outcomes[0].digest != cell.outcomes[0].digest or len(known.outcomes) != len(cell.outcomes):
             count = f"{len(cell.outcomes)} outcomes" + ("" if known is None else f" instead of {len(known.outcomes)}")
             return f"cell {cell.header.cell!r}, {count}"
     return "other cells"
 
 
-Leaf = tuple[str, str, bytes, Any]
-"""Where it is, what kind, its exact bits, and the number or array itself, None where it is neither."""
-
-
-def _compare_plain(values: Sequence[object], tolerance_m: float | None, name: str) -> RepeatedCalls:
-    walked = [_leaves(value, name) for value in values]
+def _compare_plain(walked: Sequence[Sequence[Leaf]], tolerance_m: float | None) -> RepeatedCalls:
     digests = [_name(*(place.encode() + kind.encode() + bits for place, kind, bits, _ in leaves)) for leaves in walked]
     outcomes = len(set(digests))
     deviation, sigma, numbers_only = _spread(walked)
@@ -259,8 +341,8 @@ def _compare_plain(values: Sequence[object], tolerance_m: float | None, name: st
     odd = [number for number, digest in enumerate(digests) if digest != digests[usual]]
     lines = [_first_difference(walked[usual], walked[number], usual, number) for number in odd[:_SHOWN]]
     if len(odd) > _SHOWN:
-        lines.append(f"{len(odd)} of {len(values)} runs differ from the most frequent outcome")
-    return RepeatedCalls(len(values), outcomes, verdict, tolerance_m, digests[usual], deviation, sigma, tuple(lines))
+        lines.append(f"{len(odd)} of {len(walked)} runs differ from the most frequent outcome")
+    return RepeatedCalls(len(walked), outcomes, verdict, tolerance_m, digests[usual], deviation, sigma, tuple(lines))
 
 
 def _leaves(value: object, name: str) -> list[Leaf]:
@@ -296,14 +378,20 @@ def _leaves(value: object, name: str) -> list[Leaf]:
 
 def _leaf(item: object, place: str, name: str) -> Leaf:
     if item is None or isinstance(item, bool | str | bytes):
-        return place, type(item).__name__, repr(item).encode(), None
+        bits = repr(item).encode()
+        if isinstance(item, str) and len(item) < 4096 and _is_file(item):
+            bits += b", a file of digest " + _content(Path(item))  # one name, which each run may overwrite
+        return place, type(item).__name__, bits, None
     if isinstance(item, int):
         # Python refuses to write very long integers in decimal digits.
         digits = str(item) if item.bit_length() <= _DECIMAL_BITS_MAX else hex(item)
         return place, "int", digits.encode(), float(item) if abs(item) < 2**1000 else None
     if isinstance(item, float):  # numpy's float64 too
         return place, "float", struct.pack("<d", math.nan if math.isnan(item) else item), float(item)
-    array = np.asarray(item) if isinstance(item, np.ndarray | np.generic) else None
+    if isinstance(item, os.PathLike):
+        # Its name may be new in every run: what counts is what lies there.
+        return place, "path", _content(Path(item)), None
+    array = np.array(item) if isinstance(item, np.ndarray | np.generic) and not np.ma.isMaskedArray(item) else None
     if array is None or array.dtype.hasobject:
         raise InputError(
             f"{name} returned a {type(item).__name__} at {place}, which cannot be compared exactly: "
@@ -315,7 +403,26 @@ def _leaf(item: object, place: str, name: str) -> Leaf:
     return place, f"{array.dtype.name}{list(array.shape)}", bits, array if array.dtype.kind in "iuf" else None
 
 
-def _spread(walked: Sequence[list[Leaf]]) -> tuple[float | None, float | None, bool]:
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _content(path: Path) -> bytes:
+    """Name what lies at a path: the bytes of a file, or of all files of a folder under their names in it."""
+    try:
+        if path.is_dir():
+            files = sorted(found for found in path.rglob("*") if found.is_file())
+            parts = [part for file in files for part in (file.relative_to(path).as_posix(), regular(file).read_bytes())]
+            return _name(*parts).encode()
+        return _name(regular(path).read_bytes()).encode()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _spread(walked: Sequence[Sequence[Leaf]]) -> tuple[float | None, float | None, bool]:
     """Largest deviation from the mean and largest sigma of any number, and whether numbers are all that differs."""
     shapes = {tuple((place, kind) for place, kind, _, _ in leaves) for leaves in walked}
     if len(shapes) > 1:
@@ -339,7 +446,7 @@ def _spread(walked: Sequence[list[Leaf]]) -> tuple[float | None, float | None, b
     return (deviation, sigma, numbers_only) if any_number else (None, None, numbers_only)
 
 
-def _first_difference(usual: list[Leaf], odd: list[Leaf], usual_number: int, number: int) -> str:
+def _first_difference(usual: Sequence[Leaf], odd: Sequence[Leaf], usual_number: int, number: int) -> str:
     for before, here in zip(usual, odd, strict=False):
         if before[:3] != here[:3]:
             if before[0] != here[0] or before[1] != here[1]:

@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 from samepath.core.errors import InputError, unknown
 from samepath.core.files import regular
 from samepath.instrument.traces.cell import CellTrace, MemoryCell
+from samepath.instrument.traces.records import Header
 from samepath.instrument.traces.store import HEADER_FILE, StoredCell
 
 
@@ -40,13 +41,15 @@ class ImportOptions:
     """What the user says about a log: ``columns`` maps a key or channel to a column, ``x_m`` -> ``pos_x[cm]``.
 
     ``memory_bytes`` bounds what the numbers of all logs together take once they are read: a Parquet file or a recording of a
-    few hundred kilobytes may hold gigabytes.
+    few hundred kilobytes may hold gigabytes. ``accept_one_run``: a log without a repeat column is one run; otherwise it is
+    refused, because most such logs have a column that names the runs and is called something else.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     align: Align = Align.TIME
     lossless: bool | None = None
     memory_bytes: int = LOG_MIB << 20
+    accept_one_run: bool = False
 
 
 def too_large(what: str, size_bytes: int, options: ImportOptions) -> InputError:
@@ -54,6 +57,18 @@ def too_large(what: str, size_bytes: int, options: ImportOptions) -> InputError:
     wanted = f"numbers that take at most {options.memory_bytes >> 20} MiB in memory were wanted"
     came = -(-size_bytes >> 20)
     return InputError(f"{what}: {wanted}, but {came} MiB came: read fewer rows or columns, or raise --log-mib")
+
+
+SOURCE: Final = "imported from "
+"""How the source of a cell begins whose importer is one of ours; the name of the file or folder follows."""
+
+
+def named_after_file(header: Header) -> bool:
+    """Return True if a cell has its name from the file or folder of its log, not from what stands in the log."""
+    if not header.source.startswith(SOURCE):
+        return False
+    file = header.source.removeprefix(SOURCE).partition(";")[0]  # empty for the current folder
+    return not file or header.cell in (header.experiment, file)
 
 
 class Importer(Protocol):

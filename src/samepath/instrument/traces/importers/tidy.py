@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from samepath.core.channels import POSITION, STANDARD, check_channels
 from samepath.core.errors import InputError, printable
 from samepath.instrument.traces.cell import MemoryCell
-from samepath.instrument.traces.importers import Align, ImportOptions, too_large
+from samepath.instrument.traces.importers import SOURCE, Align, ImportOptions, too_large
 from samepath.instrument.traces.importers.tables import EXACT_BELOW, KEYS, Column, LogTable, header_of, map_columns, open_table
 from samepath.instrument.traces.records import Actor, Header, Repeat, RunEnd, row_digests
 
@@ -159,7 +159,7 @@ def _take(rows: _Rows, chosen: NDArray[np.intp]) -> _Rows:
 
 
 def _cell_of_files(folder: Path, logs: list[LogTable], options: ImportOptions) -> MemoryCell:
-    if len(logs) == 1:
+    if len(logs) == 1 and not options.accept_one_run:
         raise InputError(
             f"{logs[0].path}: no column tells the repeats apart among: {', '.join(logs[0].names)}; "
             "name it with --map repeat=COLUMN, or give one file per repeat"
@@ -189,7 +189,7 @@ def _build(name: str, path: Path, parts: list[_Rows], columns: dict[str, Column]
     _refuse_mixed_units(repeats, path)
     used = {column.name for column in columns.values()}
     ignored = [column for column in parts[0].log.names if column not in used]
-    source = f"imported from {path.name}" + (f"; columns ignored: {', '.join(ignored)}" if ignored else "")
+    source = f"{SOURCE}{path.name}" + (f"; columns ignored: {', '.join(ignored)}" if ignored else "")
     header = Header(
         experiment=path.stem,
         cell=name,
