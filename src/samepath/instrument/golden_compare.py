@@ -13,10 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from samepath.core.channels import POSITION
+from samepath.core.channels import POSITION, RESAMPLING
 from samepath.core.units import format_length
 from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.outcomes import collided_pairs, pair_words
+from samepath.instrument.analysis.partings import causal_rank
 from samepath.instrument.golden_file import (
     PATH_ERROR_M,
     PATH_STEP_M,
@@ -172,7 +173,8 @@ def compare(golden: GoldenRun, now: Repeat) -> GoldenDifference | None:
     event = _event_difference(golden, now)
     end = None if golden.end == now.end else (_end_words(golden.end), _end_words(now.end))
     ends = (golden.end.tick, now.end.tick)
-    candidates = [(actor.tick, 0, "state") for actor in actors[:1]]
+    of_states = actors[:1] if event is None and end is None else [found for found in actors[:1] if not _is_of_resampling(found)]
+    candidates = [(actor.tick, 0, "state") for actor in of_states]
     candidates += [] if event is None else [(event[0], 1, "event")]
     candidates += [] if end is None else [(min(ends), 2, "end")]
     tick, _, where = min(candidates, default=(0, 0, "state"))
@@ -200,15 +202,16 @@ def compare(golden: GoldenRun, now: Repeat) -> GoldenDifference | None:
 
 
 def _actor_differences(golden: GoldenRun, now: Repeat) -> tuple[ActorDifference, ...]:
-    """Every actor that differs, the earliest first, ties by id."""
+    """Return every actor that differs, the earliest first. Ties are in causal order of their first field, then by id."""
     types = {actor.id: actor.type for actor in now.actors}
     found = []
     for kept in golden.actors:
         rows = np.flatnonzero(now.actor == kept.actor.id)
         if not len(rows) and not len(kept.ticks):
             continue
-        comparable = types.get(kept.actor.id) == kept.actor.type and now.channels == golden.header.channels
-        difference = _Held(golden, kept, now, rows).difference(tags=comparable)
+        same_type = types.get(kept.actor.id, kept.actor.type) == kept.actor.type
+        comparable = same_type and now.channels == golden.header.channels
+        difference = _Held(golden, kept, now, rows).difference(tags=comparable, same_type=same_type)
         if difference is not None:
             found.append(difference)
     known = {kept.actor.id for kept in golden.actors}
@@ -216,7 +219,17 @@ def _actor_differences(golden: GoldenRun, now: Repeat) -> tuple[ActorDifference,
         ticks = now.tick[now.actor == actor.id]
         if actor.id not in known and len(ticks):
             found.append(ActorDifference(actor.id, actor.type, int(ticks[0]), None, expected=False))
-    return tuple(sorted(found, key=lambda listed: (listed.tick, listed.actor)))
+    return tuple(sorted(found, key=lambda listed: (_is_of_resampling(listed), listed.tick, _rank(listed), listed.actor)))
+
+
+def _is_of_resampling(actor: ActorDifference) -> bool:
+    return actor.fields == (RESAMPLING,)
+
+
+def _rank(actor: ActorDifference) -> int:
+    if not actor.present or not actor.expected:
+        return causal_rank("presence")
+    return causal_rank(actor.fields[0]) if actor.fields and actor.fields_tick == actor.tick else causal_rank("")
 
 
 @dataclass(frozen=True)
@@ -228,13 +241,19 @@ class _Held:
     now: Repeat
     rows: Ints
 
-    def difference(self, *, tags: bool) -> ActorDifference | None:
-        """Say how it differs; ``tags`` False: its digests began with other words, so that fields have to tell."""
+    def difference(self, *, tags: bool, same_type: bool) -> ActorDifference | None:
+        """Return how the actor differs. Without ``tags`` its digests began with other words, so that only fields count."""
         ticks = self.now.tick[self.rows]
         alone = np.setxor1d(self.kept.ticks, ticks)
+        names = np.array(("time_s", *self._common()))
         fields_at, fields_differ = self._fields()
+        counted = fields_differ & (names != RESAMPLING)
+        if RESAMPLING in names and counted.any():
+            # Tags cover how far resampling may be off as well, which is no quantity of the world.
+            fields_differ, tags = counted, False
         differing = self._tags() if tags else (fields_at, fields_differ.any(axis=1))
-        places = [int(tick) for tick in (*alone[:1], *differing[0][differing[1]][:1])]
+        other_type = () if same_type or not len(ticks) else ticks[:1]
+        places = [int(tick) for tick in (*other_type, *alone[:1], *differing[0][differing[1]][:1])]
         # What is in no kept row may still differ: then it is found in none of these, and the run's digest alone knows.
         if not places:
             return None
@@ -244,8 +263,11 @@ class _Held:
         present, expected = tick in ticks, tick in self.kept.ticks
         if not present or not expected:
             return ActorDifference(self.kept.actor.id, self.kept.actor.type, tick, equal_tick, present, expected)
-        names = ("time_s", *self._common())
         later = np.flatnonzero((fields_at >= tick) & fields_differ.any(axis=1))
+        fields = [str(name) for name in names[fields_differ[later[0]]]] if len(later) else []
+        fields_tick = int(fields_at[later[0]]) if len(later) else None
+        if len(other_type) and fields_tick != tick:
+            fields, fields_tick = ["type"], tick
         apart_at, apart_m = self._apart()
         there = apart_m[apart_at == tick]
         worst = int(np.argmax(apart_m)) if len(apart_m) else None
@@ -256,8 +278,8 @@ class _Held:
             actor_type=self.kept.actor.type,
             tick=tick,
             equal_tick=equal_tick,
-            fields=tuple(name for name, odd in zip(names, fields_differ[later[0]], strict=True) if odd) if len(later) else (),
-            fields_tick=int(fields_at[later[0]]) if len(later) else None,
+            fields=tuple(sorted(fields, key=causal_rank)),
+            fields_tick=fields_tick,
             apart_m=float(there[0]) if len(there) else None,
             max_apart_m=None if worst is None else float(apart_m[worst]),
             max_apart_tick=None if worst is None else int(apart_at[worst]),

@@ -5,7 +5,6 @@ engine that says it can (the capability ``inputs``), again and again: with the c
 whatever still differs is the simulator's own.
 """
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +17,7 @@ from samepath.core.errors import InputError, unknown
 from samepath.engines import registry
 from samepath.engines.interface import RunRequest
 from samepath.engines.samepath import recordings
+from samepath.instrument.analysis.partings import find_parting
 from samepath.instrument.execution.folder import STUDY_FILE, load_commands, read_record
 from samepath.instrument.execution.job import job_of
 from samepath.instrument.study.records import Plan, PlannedCell
@@ -260,17 +260,15 @@ def _judged(simulator: str, run: Repeat, played: Sequence[Repeat]) -> OpenLoop:
     return OpenLoop(simulator, recorded, digests, told)
 
 
+def _without_host(run: Repeat) -> Repeat:
+    return replace(run, events=tuple(event for event in run.events if event.kind not in recordings.HOST_EVENTS))
+
+
 def first_difference(one: Repeat, other: Repeat) -> str:
-    """Say where two runs first differ, in a few words: tick, actor and channel, both values."""
-    rows = min(len(one.tick), len(other.tick))
-    for row in range(rows):
-        if (one.tick[row], one.actor[row]) != (other.tick[row], other.actor[row]):
-            return f"at tick {one.tick[row]} not the same actors are there"
-        if one.digests[row].tobytes() != other.digests[row].tobytes():
-            for name, a, b in zip(one.channels, one.values[row].tolist(), other.values[row].tolist(), strict=True):
-                if a != b and not (math.isnan(a) and math.isnan(b)):
-                    return f"tick {one.tick[row]}, actor {one.actor[row]}, {name}: {a!r} and {b!r}"
-            return f"tick {one.tick[row]}, actor {one.actor[row]}, in a bit that no channel shows"
-    if len(one.tick) != len(other.tick):
-        return f"one run ends at tick {one.end.tick}, another at {other.end.tick}"
-    return "events or the end"
+    """Return where two runs first differ: tick, actor and field, both values. Events of the host do not count."""
+    parting = find_parting(_without_host(one), _without_host(other), step_s=1.0)
+    if parting is None:
+        return "other channels"
+    first = parting.first
+    who = "the run" if first.actor is None else f"actor {first.actor}"
+    return f"tick {first.tick}, {who}, {first.field}: {first.reference_value!r} and {first.value!r}"

@@ -23,7 +23,6 @@ from samepath.instrument.analysis.divergence import (
     RepeatDeviation,
     Scan,
     find_differences,
-    find_first,
     scan,
 )
 from samepath.instrument.analysis.explain import ExplainedParting, explain_first
@@ -38,6 +37,7 @@ from samepath.instrument.analysis.outcomes import (
     find_endings,
     grow_tree,
 )
+from samepath.instrument.analysis.partings import find_first
 from samepath.instrument.analysis.phases import COLLISION, PhaseBoundary, Split, find_boundary
 from samepath.instrument.analysis.sensors import SensorAnalysis, analyse_sensors
 from samepath.instrument.analysis.spread import Accuracy, CellSpread, SpreadSummary, compare, measure, summarise

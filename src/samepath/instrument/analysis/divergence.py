@@ -6,10 +6,9 @@ happen in some repeats only, runs cut off: each is a :class:`Finding` of its own
 make it go away.
 """
 
-import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -20,8 +19,8 @@ from samepath.core.channels import POSITION, RESAMPLING
 from samepath.core.digests import link
 from samepath.instrument.analysis.outcomes import Outcome, collided_pairs, pair_words
 from samepath.instrument.analysis.spread import CellSpread
-from samepath.instrument.traces.cell import Block, CellTrace, RunInfo
-from samepath.instrument.traces.records import Actor, Event, Repeat
+from samepath.instrument.traces.cell import Block, CellTrace, RunInfo, dense_block
+from samepath.instrument.traces.records import Actor, Digests, Event, Repeat, row_digests
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +110,7 @@ def scan(
     reference = outcomes[0].repeats[0]
     reference_digests = next(
         block.digests[block.repeats.index(reference)]
-        for block in cell.blocks([], digests=True)
+        for block in compared_blocks(cell, [])
         if reference in block.repeats and block.digests is not None
     )
     runs = {run.repeat: run for run in cell.runs}
@@ -129,7 +128,7 @@ def scan(
     features: dict[int, Floats] = {}
     digests: dict[int, NDArray[np.uint64]] = {}
     paths: dict[int, Floats] = {}
-    for block in cell.blocks(spread.axes, digests=True):
+    for block in compared_blocks(cell, spread.axes):
         # The worst axis, not the length of the difference: sigma is per axis too, and the two must be comparable.
         worst = np.zeros((len(block.repeats), cell.columns))
         for axis in spread.axes:
@@ -141,6 +140,8 @@ def scan(
             raw = block.digests[row] if block.digests is not None else reference_digests
             column = int(np.argmax(worst[row]))
             tick = _first_difference(raw, reference_digests, spread, runs[repeat], runs[reference])
+            if tick is None and runs[repeat].digest != runs[reference].digest:
+                tick = _first_bound(cell, spread, repeat, reference)
             where = (int(spread.ticks[column // actors]), int(spread.actor_ids[column % actors]))
             early_m = float(worst[row][before].max(initial=0.0))
             departures.append((repeat, tick, float(worst[row, column]), *where, early_m))
@@ -195,7 +196,7 @@ def _widest_columns(spread: CellSpread) -> NDArray[np.int64]:
 def _first_difference(
     raw: NDArray[np.uint64], reference: NDArray[np.uint64], spread: CellSpread, run: RunInfo, reference_run: RunInfo
 ) -> int | None:
-    """The first tick at which states, events or the end differ; None if nothing does."""
+    """Return the first tick at which states, events or the end differ, or None."""
     # One comparison settles it for most repeats; columns are only searched where bits are known to differ.
     if run.digest == reference_run.digest:
         return None
@@ -208,7 +209,39 @@ def _first_difference(
         candidates.append(min(event_side.tick for event_side in event if event_side is not None))
     if run.end != reference_run.end:
         candidates.append(min(run.end.tick, reference_run.end.tick))
-    return min(candidates)
+    return min(candidates, default=None)
+
+
+def _first_bound(cell: CellTrace, spread: CellSpread, repeat: int, reference: int) -> int | None:
+    """Return the first tick at which two runs of equal states have other bounds of resampling."""
+    digests = dense_block(cell, [cell.load(reference), cell.load(repeat)], [], digests=True).digests
+    if digests is None:
+        return None
+    differing = np.flatnonzero(np.any(digests[0] != digests[1], axis=1))
+    return int(spread.ticks[differing[0] // len(spread.actor_ids)]) if len(differing) else None
+
+
+def state_digests(run: Repeat) -> Digests:
+    """Return the chained digests of a run's rows without the bound of resampling, which is no quantity of the world."""
+    if RESAMPLING not in run.channels:
+        return run.digests
+    kept = [index for index, name in enumerate(run.channels) if name != RESAMPLING]
+    channels = tuple(run.channels[index] for index in kept)
+    return row_digests(run.actors, channels, run.tick, run.actor, run.time_s, run.values[:, kept])
+
+
+def with_state_digests(run: Repeat) -> Repeat:
+    """Return a run whose rows can be compared by their digests: see :func:`state_digests`."""
+    return replace(run, digests=state_digests(run)) if RESAMPLING in run.channels else run
+
+
+def compared_blocks(cell: CellTrace, channels: Sequence[str]) -> Iterator[Block]:
+    """Read all repeats in order, with the digests by which their rows are compared."""
+    if RESAMPLING not in cell.header.channels:
+        yield from cell.blocks(channels, digests=True)
+        return
+    for run in cell.runs:
+        yield dense_block(cell, [with_state_digests(cell.load(run.repeat))], channels, digests=True)
 
 
 def first_event_difference(events: tuple[Event, ...], reference: tuple[Event, ...]) -> tuple[Event | None, Event | None] | None:
@@ -219,89 +252,6 @@ def first_event_difference(events: tuple[Event, ...], reference: tuple[Event, ..
         if a is None or b is None or a.to_bytes() != b.to_bytes():
             return a, b
     return None
-
-
-def find_first(
-    cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple[RepeatDeviation, ...]
-) -> FirstDivergence | None:
-    """Describe the earliest divergence from the largest outcome; ties go to the lowest repeat."""
-    ticks = [(deviation.divergent_tick, deviation.repeat) for deviation in deviations if deviation.divergent_tick is not None]
-    if not ticks:
-        return None
-    tick, repeat = min(ticks)
-    return describe(cell, cell.load(outcomes[0].repeats[0]), cell.load(repeat), tick)
-
-
-def describe(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> FirstDivergence:
-    """Say how ``other`` differs from ``reference`` at ``tick``: in a state, else in an event, else in the end."""
-    found = _state_difference(cell, reference, other, tick) or _event_or_end_difference(reference, other, tick)
-    return FirstDivergence(
-        reference_repeat=reference.repeat,
-        repeat=other.repeat,
-        tick=tick,
-        time_s=cell.time_s(tick),
-        actor=found.actor,
-        actor_type=found.actor_type,
-        field=found.fields[0],
-        reference_value=found.reference_value,
-        value=found.value,
-        distance_m=found.distance_m,
-        differing_fields=found.fields,
-        last_common_event=last_common_event(reference, other, tick),
-    )
-
-
-@dataclass(frozen=True)
-class _Difference:
-    fields: tuple[str, ...]
-    reference_value: float | str | None
-    value: float | str | None
-    actor: int | None = None
-    actor_type: str = ""
-    distance_m: float | None = None
-
-
-def _state_difference(cell: CellTrace, reference: Repeat, other: Repeat, tick: int) -> _Difference | None:
-    """The first actor, by id, whose state at ``tick`` differs in any bit.
-
-    How far resampling may be off is no quantity of the world: an actor that differs in nothing else is named last.
-    """
-    rows_a, rows_b = _rows_at(reference, tick), _rows_at(other, tick)
-    types = {actor.id: actor.type for actor in (*reference.actors, *other.actors)}
-    names = ("time_s", *cell.header.channels)
-    axes = [names.index(name) for name in POSITION if name in names]
-    in_bound_only: _Difference | None = None
-    # By id, so that two analyses of the same traces name the same actor.
-    for actor in sorted({*rows_a, *rows_b}):
-        if (actor in rows_a) != (actor in rows_b):
-            words = ["present" if actor in rows else "absent" for rows in (rows_a, rows_b)]
-            return _Difference(("presence",), words[0], words[1], actor, types[actor])
-        a, b = rows_a[actor], rows_b[actor]
-        fields = tuple(name for name, x, y in zip(names, a, b, strict=True) if _bits(x) != _bits(y))
-        if fields:
-            at = names.index(fields[0])
-            apart = math.dist([a[i] for i in axes], [b[i] for i in axes])
-            distance = apart if math.isfinite(apart) else None
-            found = _Difference(fields, _value(a[at]), _value(b[at]), actor, types[actor], distance)
-            if fields != (RESAMPLING,):
-                return found
-            in_bound_only = in_bound_only or found
-    return in_bound_only
-
-
-def _event_or_end_difference(reference: Repeat, other: Repeat, tick: int) -> _Difference:
-    event = first_event_difference(other.events, reference.events)
-    if event is not None and min(side.tick for side in event if side is not None) == tick:
-        words = ["none" if side is None else event_words_in_full(side) for side in event]
-        return _Difference(("event",), words[1], words[0])
-    ends = [f"{run.end.reason} at tick {run.end.tick}" for run in (reference, other)]
-    return _Difference(("end",), ends[0], ends[1])
-
-
-def _rows_at(repeat: Repeat, tick: int) -> dict[int, list[float]]:
-    low, high = np.searchsorted(repeat.tick, [tick, tick + 1])
-    rows = range(int(low), int(high))
-    return {int(repeat.actor[row]): [float(repeat.time_s[row]), *repeat.values[row].tolist()] for row in rows}
 
 
 def last_common_event(reference: Repeat, other: Repeat, tick: int) -> str:
@@ -327,14 +277,6 @@ def event_words_in_full(event: Event) -> str:
     if event.impulse_ns is None:
         return event_words(event)
     return f"{event_words(event)} [impulse {', '.join(repr(component) for component in event.impulse_ns)} N s]"
-
-
-def _bits(value: float) -> bytes:
-    return np.float64(value).tobytes()
-
-
-def _value(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _show(value: float | str | None) -> str:

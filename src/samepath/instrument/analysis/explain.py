@@ -22,6 +22,7 @@ from samepath.core.digests import link
 from samepath.core.errors import InputError
 from samepath.core.units import format_length
 from samepath.instrument.analysis.causes import OUTSIDE, Cause, CauseFound, InputDifference, SensedDifference, find_cause
+from samepath.instrument.analysis.divergence import compared_blocks, with_state_digests
 from samepath.instrument.analysis.outcomes import Outcome, OutcomeTree, classify
 from samepath.instrument.analysis.partings import (
     FieldDifference,
@@ -294,7 +295,7 @@ def explain_cell(cell: CellTrace) -> Explanation:
             if repeat not in loaded:
                 loaded[repeat] = cell.load(repeat)
         partings.append(_explain_pair(cell, tables, loaded[a], loaded[b], repeats_a, repeats_b))
-    partings.sort(key=lambda fork: (fork.parting.tick, fork.parting.b))
+    partings.sort(key=lambda fork: (fork.parting.is_of_resampling, fork.parting.tick, fork.parting.b))
     return replace(
         blank,
         tree=tree,
@@ -495,10 +496,10 @@ def _names(outcomes: tuple[Outcome, ...], cell: CellTrace) -> Names:
 def _blocks(cell: CellTrace, repeats: list[int]) -> Iterator[Block]:
     """The digests of some repeats: a few are read one by one, many with all that lie between them."""
     if len(repeats) > _FEW:
-        yield from cell.blocks([], digests=True)
+        yield from compared_blocks(cell, [])
         return
     for repeat in repeats:
-        yield dense_block(cell, [cell.load(repeat)], [], digests=True)
+        yield dense_block(cell, [with_state_digests(cell.load(repeat))], [], digests=True)
 
 
 def _carried(block: Block, row: int, ticks: int, actors: int) -> Names:
@@ -528,10 +529,17 @@ def _forks(tree: OutcomeTree, outcomes: tuple[Outcome, ...]) -> Iterator[tuple[i
     """Every fork as tick, the two repeats that stand for its branches, and how many repeats these have; the earliest first."""
     found = []
     for _, node in _walk(tree):
-        for child in node.children[1:]:
-            a, b = (outcomes[min(branch.outcomes)].repeats[0] for branch in (node.children[0], child))
-            found.append((node.until_tick or 0, a, b, node.children[0].repeats, child.repeats))
-    return iter(sorted(found, key=lambda fork: (fork[0], -fork[4], fork[2])))
+        if not node.children:
+            continue
+        # The branch of the largest outcome is the reference, and the lowest repeat stands for another branch: as in reports.
+        usual = min(node.outcomes)
+        reference = next(child for child in node.children if usual in child.outcomes)
+        for child in node.children:
+            if child is not reference:
+                a, b = outcomes[usual].repeats[0], min(outcomes[index].repeats[0] for index in child.outcomes)
+                found.append((node.until_tick or 0, a, b, reference.repeats, child.repeats))
+    first = min(found, key=lambda fork: (fork[0], fork[2]), default=None)
+    return iter(sorted(found, key=lambda fork: (fork is not first, fork[0], -fork[4], fork[2])))
 
 
 def _walk(tree: OutcomeTree | None) -> Iterator[tuple[int, OutcomeTree]]:

@@ -53,7 +53,17 @@ from samepath.core.channels import (
     unit_of,
 )
 from samepath.core.units import format_length
-from samepath.instrument.analysis.divergence import event_words, event_words_in_full, first_event_difference, last_common_event
+from samepath.instrument.analysis.divergence import (
+    FirstDivergence,
+    RepeatDeviation,
+    event_words,
+    event_words_in_full,
+    first_event_difference,
+    last_common_event,
+    with_state_digests,
+)
+from samepath.instrument.analysis.outcomes import Outcome
+from samepath.instrument.traces.cell import CellTrace
 from samepath.instrument.traces.records import Event, EventKind, Repeat
 
 Floats = NDArray[np.float64]
@@ -152,16 +162,72 @@ class Parting:
     followers: tuple[Follower, ...]
     series: tuple[DistanceSeries, ...]
 
+    @property
+    def is_of_resampling(self) -> bool:
+        """Return True if the runs differ in nothing but how far resampling may be off."""
+        return all(field.name == RESAMPLING for field in self.fields)
+
+    @property
+    def first(self) -> FirstDivergence:
+        """The first difference alone: the first field in causal order, and the others of the same actor."""
+        field = self.fields[0]
+        return FirstDivergence(
+            reference_repeat=self.a,
+            repeat=self.b,
+            tick=self.tick,
+            time_s=self.time_s,
+            actor=self.actor,
+            actor_type=self.actor_type,
+            field=field.name,
+            reference_value=field.a,
+            value=field.b,
+            distance_m=self.distance_m,
+            differing_fields=tuple(other.name for other in self.fields if other.actor == field.actor),
+            last_common_event=self.last_common_event,
+        )
+
+
+def find_first(
+    cell: CellTrace, outcomes: tuple[Outcome, ...], deviations: tuple[RepeatDeviation, ...]
+) -> FirstDivergence | None:
+    """Return the earliest divergence from the largest outcome; ties go to the lowest repeat.
+
+    A run that differs in nothing but how far resampling may be off comes last.
+    """
+    ticks = sorted((found.divergent_tick, found.repeat) for found in deviations if found.divergent_tick is not None)
+    if not ticks:
+        return None
+    reference = cell.load(outcomes[0].repeats[0])
+    others: Parting | None = None
+    for repeat in dict.fromkeys(_first_of(outcomes, repeat) for _, repeat in ticks):
+        parting = find_parting(reference, cell.load(repeat), cell.header.step_s)
+        if parting is not None and not parting.is_of_resampling:
+            return parting.first
+        others = others or parting
+    return None if others is None else others.first
+
+
+def _first_of(outcomes: tuple[Outcome, ...], repeat: int) -> int:
+    """Return the lowest repeat that has the same bits as this one."""
+    return next(outcome.repeats[0] for outcome in outcomes if repeat in outcome.repeats)
+
 
 def find_parting(a: Repeat, b: Repeat, step_s: float) -> Parting | None:
-    """Compare two runs; None if they are the same to the bit, events and end included."""
+    """Compare two runs: states, presence, types, events, end. None if they are the same to the bit.
+
+    Report, ``explain``, ``check``, golden files and the pytest plugin name the first divergence by this function. How far
+    resampling may be off is no quantity of the world: it counts only where nothing else differs.
+    """
     if a.digest == b.digest:
         return None
     types = {actor.id: actor.type for actor in (*a.actors, *b.actors)}
     rows = {actor: (np.flatnonzero(a.actor == actor), np.flatnonzero(b.actor == actor)) for actor in sorted(types)}
-    firsts = {actor: first_difference(a, b, *both) for actor, both in rows.items()}
-    ticks = {actor: _tick_at(a, b, *rows[actor], index) for actor, index in firsts.items() if index is not None}
     events, ends = first_event_difference(a.events, b.events), a.end != b.end
+    ticks = _ticks_of_actors(with_state_digests(a), with_state_digests(b), rows)
+    if not ticks and events is None and not ends:
+        ticks = _ticks_of_actors(a, b, rows)
+        if not ticks:
+            return None
     candidates = list(ticks.values())
     if events is not None:
         candidates.append(min(event.tick for event in events if event is not None))
@@ -189,7 +255,7 @@ def find_parting(a: Repeat, b: Repeat, step_s: float) -> Parting | None:
         actor_type=types.get(first, "") if first is not None else "",
         fields=tuple(fields[:FIELDS_MOST]),
         fields_left_out=max(0, len(fields) - FIELDS_MOST),
-        distance_m=_distance_at(far.get(first), tick) if first is not None else None,
+        distance_m=None if first is None else _distance_at(a, b, rows[first], tick),
         last_common_event=last_common_event(a, b, tick),
         followers=tuple(
             _follower(a, b, actor, types[actor], ticks[actor], far.get(actor), step_s)
@@ -197,6 +263,12 @@ def find_parting(a: Repeat, b: Repeat, step_s: float) -> Parting | None:
         ),
         series=series,
     )
+
+
+def _ticks_of_actors(a: Repeat, b: Repeat, rows: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]]) -> dict[int, int]:
+    """Return the tick from which each actor's history differs, without actors whose histories are equal."""
+    firsts = {actor: first_difference(a, b, *both) for actor, both in rows.items()}
+    return {actor: _tick_at(a, b, *rows[actor], index) for actor, index in firsts.items() if index is not None}
 
 
 def first_difference(a: Repeat, b: Repeat, rows_a: NDArray[np.intp], rows_b: NDArray[np.intp]) -> int | None:
@@ -253,9 +325,8 @@ def _state_fields(
         else:
             apart = (y - x, ulp_distance(x, y, 64), ulp_distance(x, y, 32))
             found.append(FieldDifference(part, name, actor, x, y, unit_of(name), *apart))
-    if not found:
-        # Equal numbers of unlike actors: an id that is another type in the other run.
-        here, there = (next((listed.type for listed in run.actors if listed.id == actor), "") for run in (a, b))
+    here, there = (next((listed.type for listed in run.actors if listed.id == actor), "") for run in (a, b))
+    if here != there:
         found.append(FieldDifference(Part.PRESENCE, "type", actor, here, there))
     return found
 
@@ -263,15 +334,18 @@ def _state_fields(
 def _rank(field: FieldDifference, channels: tuple[str, ...]) -> tuple[int, int, int]:
     """Where a field stands in causal order; actors by id, channels as the trace has them."""
     at = channels.index(field.name) if field.name in channels else -1
-    if field.part is Part.TIME:
-        rank = 0
-    elif field.part is Part.PRESENCE:
-        rank = len(_RANKS) + 2
-    else:
-        # What is no quantity of motion follows from it; how far resampling is off is no quantity of the world at all.
-        ranks = [index for index, (_, names) in enumerate(_RANKS) if field.name in names]
-        rank = 1 + (ranks[0] if ranks else len(_RANKS) + (2 if field.name == RESAMPLING else 0))
-    return rank, field.actor or 0, at
+    return causal_rank(field.name), field.actor or 0, at
+
+
+def causal_rank(name: str) -> int:
+    """Return where a field comes in causal order: time, commands, accelerations, velocities, places, others, presence."""
+    if name == "time_s":
+        return 0
+    if name in ("presence", "type"):
+        return len(_RANKS) + 2
+    # Other channels follow from motion. How far resampling is off is no quantity of the world.
+    ranks = [index for index, (_, names) in enumerate(_RANKS) if name in names]
+    return 1 + (ranks[0] if ranks else len(_RANKS) + (2 if name == RESAMPLING else 0))
 
 
 def _series(a: Repeat, b: Repeat, rows: tuple[NDArray[np.intp], NDArray[np.intp]], actor: int) -> DistanceSeries | None:
@@ -286,12 +360,13 @@ def _series(a: Repeat, b: Repeat, rows: tuple[NDArray[np.intp], NDArray[np.intp]
     return DistanceSeries(actor, ticks, distance_m)
 
 
-def _distance_at(series: DistanceSeries | None, tick: int) -> float | None:
-    if series is None:
+def _distance_at(a: Repeat, b: Repeat, rows: tuple[NDArray[np.intp], NDArray[np.intp]], tick: int) -> float | None:
+    row_a, row_b = _row_at(a, rows[0], tick), _row_at(b, rows[1], tick)
+    axes = [a.channels.index(name) for name in POSITION if name in a.channels]
+    if row_a is None or row_b is None or not axes:
         return None
-    position = int(np.searchsorted(series.ticks, tick))
-    there = position < len(series.ticks) and series.ticks[position] == tick
-    return float(series.distance_m[position]) if there else None
+    distance_m = math.dist(a.values[row_a, axes].tolist(), b.values[row_b, axes].tolist())
+    return distance_m if math.isfinite(distance_m) else None
 
 
 def _follower(
