@@ -237,6 +237,61 @@ def test_the_logs_resolution_is_found_from_its_numbers(values, step, kind):
     assert finder.result().kind is kind
 
 
+def _paths(rows=400):
+    random, at_s = np.random.default_rng(1), 0.1 * np.arange(rows)
+    return 3 + 7 * at_s + 2 * np.sin(at_s) + random.normal(0, 0.001, rows)
+
+
+def _single(values):
+    return values.astype(np.float32).astype(np.float64)
+
+
+ROUNDED = {
+    "1 cm": (lambda x: np.round(x, 2), 0.01),
+    "25 mm": (lambda x: np.round(x / 0.025) * 0.025, 0.025),
+    "25 mm, printed": (lambda x: np.round(x / 0.025) / 40, 0.025),
+    "0.01 ft": (lambda x: np.round(x / 0.3048, 2) * 0.3048, 0.003048),
+    "1/64 inch": (lambda x: np.round(x / 0.0254 * 64) / 64 * 0.0254, 0.0254 / 64),
+    "1/30 m": (lambda x: np.round(x * 30) / 30, 1 / 30),
+    "1/7 m": (lambda x: np.round(x * 7) / 7, 1 / 7),
+    "cm with a moved origin": (lambda x: np.round(x, 2) + 1234.56789123, 0.01),
+    "mm in UTM with a moved origin": (lambda x: np.round(x, 3) + 5412345.6789123, 0.001),
+    "mm in 32 bits": (lambda x: _single(np.round(x, 3)), 0.001),
+    "UTM easting in 32 bits": (lambda x: _single(x + 500000), 0.03125),
+    "UTM northing in 32 bits": (lambda x: _single(x + 5.4e6), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_a_rounded_log_is_never_called_bit_identical_and_its_resolution_is_not_understated(name):
+    rounded, step_m = ROUNDED[name]
+    recorders = [Recorder(repeat, ("x_m", "y_m", "z_m"), 0.1) for repeat in range(3)]
+    for recorder in recorders:
+        recorder.actor(1, "car")
+        for tick, x_m in enumerate(rounded(_paths()).tolist()):
+            recorder.state(tick, 1, {"x_m": x_m, "y_m": x_m, "z_m": x_m})
+        recorder.end(400, "done")
+    found = analyse_cell(cell_of([recorder.finish() for recorder in recorders], lossless=False))
+    assert found.judgement.verdict == "identical-at-resolution"
+    assert found.spread.resolution.step_m == pytest.approx(step_m, rel=1e-4)
+
+
+def test_full_numbers_lie_on_no_grid_and_are_bit_identical_only_if_the_user_says_that_they_are_lossless():
+    random = np.random.default_rng(0)
+    for _ in range(500):
+        walk = np.cumsum(random.normal(0, 0.3, int(random.integers(20, 300))))
+        finder, single = LogResolutionFinder(), LogResolutionFinder()
+        finder.add(walk)
+        single.add(_single(walk))
+        assert finder.result().kind is GridKind.FLOAT64
+        assert single.result().kind is GridKind.FLOAT32
+    walked = {(tick, actor): float(random.normal()) for tick in range(1, 21) for actor in (1, 2)}
+    repeats = [straight_run(repeat, shift=lambda tick, actor: walked[tick, actor]) for repeat in range(3)]
+    judged = analyse_cell(cell_of(repeats, lossless=False)).judgement
+    assert (judged.verdict, "--lossless" in judged.reason) == ("identical-at-resolution", True)
+    assert analyse_cell(cell_of(repeats)).judgement.verdict == "bit-identical"
+
+
 def test_growth_shows_what_fewer_repeats_would_have_found():
     repeats = [straight_run(n, shift=lambda tick, actor, n=n: 0.2 if n == 60 else 0.0) for n in range(100)]
     growth = analyse_cell(cell_of(repeats)).spread.growth

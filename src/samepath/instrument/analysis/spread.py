@@ -47,7 +47,7 @@ class GridKind(StrEnum):
 
 @dataclass(frozen=True)
 class LogResolution:
-    """The finest difference the log can show; 0.0 when it holds full float64 numbers.
+    """The finest difference that the log can show; 0.0 where its numbers lie on no grid that was found.
 
     Of a resampled log ``step_m`` is how far off a state may be at most: it lies between two frames of the engine.
     """
@@ -57,20 +57,25 @@ class LogResolution:
 
     @property
     def limits_equality(self) -> bool:
-        """Can equal logs come from unequal runs? From other frames the same states at ticks may be made, to the bit."""
-        return self.step_m > 0 or self.kind is GridKind.RESAMPLED
+        """Return True if equal logs can come from unequal runs.
+
+        Only a log that is known to hold the simulator's own numbers excludes that. A rounded log may look like full numbers:
+        feet that became metres, a moved origin, a unit of a third.
+        """
+        return self.kind is not GridKind.LOSSLESS
 
 
 class LogResolutionFinder:
-    """Streams position values and finds the coarsest grid that all of them lie on."""
+    """Streams position values and finds the coarsest grid that all of them lie on; each axis may have an origin of its own."""
 
     def __init__(self) -> None:
         self._decimals = 0
         self._float32 = True
         self._float32_cm = True
         self._largest = 0.0
+        self._samples: dict[str, Floats] = {}
 
-    def add(self, values: Floats) -> None:
+    def add(self, values: Floats, axis: str = "") -> None:
         """Look at more values; NaN (absent) is passed over."""
         finite = values[np.isfinite(values)]
         if finite.size == 0:
@@ -83,16 +88,96 @@ class LogResolutionFinder:
             self._float32_cm = self._float32_cm and bool(np.all(as_cm / 100.0 == finite))
         while self._decimals <= MAX_DECIMALS and not _on_grid(finite, self._decimals):
             self._decimals += 1
+        sample = self._samples.get(axis, np.empty(0))
+        if sample.size < _SAMPLED_MAX:
+            self._samples[axis] = np.unique(np.concatenate([sample, finite[: _SAMPLED_MAX - sample.size]]))
 
     def result(self) -> LogResolution:
-        """Name the grid of what has been seen."""
-        if self._decimals <= MAX_DECIMALS:
-            return LogResolution(10.0**-self._decimals, GridKind.DECIMAL)
-        if self._float32:
-            return LogResolution(float(np.spacing(np.float32(self._largest))), GridKind.FLOAT32)
-        if self._float32_cm:
-            return LogResolution(float(np.spacing(np.float32(self._largest * 100.0))) / 100.0, GridKind.FLOAT32)
-        return LogResolution(0.0, GridKind.FLOAT64)
+        """Return the coarsest grid of all values."""
+        with np.errstate(over="ignore"):
+            if self._float32:
+                single_m = float(np.spacing(np.float32(self._largest)))
+            else:
+                single_m = float(np.spacing(np.float32(self._largest * 100.0))) / 100.0 if self._float32_cm else 0.0
+        single_m = single_m if math.isfinite(single_m) else 0.0
+        decimal_m = 10.0**-self._decimals if self._decimals <= MAX_DECIMALS else 0.0
+        # A log may be rounded twice, to a grid and then to 32 bits.
+        errors = {4.0 * float(np.spacing(self._largest)), single_m}
+        # An axis on which little moves has a coarse step by itself: the step of a log is one that every axis has.
+        moving = [sample for sample in self._samples.values() if len(sample) >= _DISTINCT_MIN]
+        steps_m = [max(_common_step(sample, error) for error in errors if error) for sample in moving]
+        coarse_m = max(decimal_m, min(steps_m, default=0.0))
+        if coarse_m > single_m:
+            return LogResolution(coarse_m, GridKind.DECIMAL)
+        return LogResolution(single_m, GridKind.FLOAT32) if single_m else LogResolution(0.0, GridKind.FLOAT64)
+
+
+# Values looked at for a grid of any step, how many of them a grid must explain, and of how many gaps it is worked out.
+_SAMPLED_MAX: Final = 1 << 16
+_DISTINCT_MIN: Final = 20
+_MULTIPLES_MIN: Final = 3
+_GAPS_MAX: Final = 2000
+_ROUNDS_MAX: Final = 64
+# Metres, feet and inches, in decimals, halves and quarters of them.
+_USUAL_STEPS_M: Final = sorted(
+    (unit * part / 10**power for unit in (1.0, 0.3048, 0.0254) for part in (1.0, 0.5, 0.25) for power in range(10)),
+    reverse=True,
+)
+
+
+def _common_step(values: Floats, error: float) -> float:
+    """Return the coarsest step of which all gaps between sorted values are multiples, or 0 if there is none.
+
+    ``error`` is how far a gap may be off by rounding. Gaps have no origin, so that a moved origin does not hide a step.
+    """
+    return max(_usual_step(values, error), _found_step(values, error))
+
+
+def _usual_step(values: Floats, error: float) -> float:
+    """Return the coarsest of the steps that people use: in noise of rounding, these are found where Euclid finds none."""
+    for step in _USUAL_STEPS_M:
+        if step <= 20 * error:
+            break
+        places = (values - values[0]) / step
+        whole = np.rint(places)
+        if np.all(np.abs(places - whole) <= 2 * error / step) and len(np.unique(np.diff(whole))) >= _MULTIPLES_MIN:
+            return step
+    return 0.0
+
+
+def _found_step(values: Floats, error: float) -> float:
+    """Return the greatest common divisor of all gaps, by Euclid's algorithm on real numbers."""
+    gaps = np.unique(np.diff(values))
+    gaps = gaps[gaps > 4 * error]
+    if not len(gaps):
+        return 0.0
+    gaps = gaps[:: -(-len(gaps) // _GAPS_MAX)]
+    step, doubt = float(gaps[0]), error  # the doubt is how far the step may be off
+    for _ in range(_ROUNDS_MAX):
+        multiples = set()
+        for gap in gaps.tolist():
+            multiple = round(gap / step)
+            slack, away = error + multiple * doubt, abs(gap - multiple * step)
+            if slack > step / 4:  # so far that rounding hides which multiple it is
+                continue
+            if away > slack:
+                step, doubt = away, slack
+                break
+            multiples.add(multiple)
+            if error / multiple < doubt:
+                step, doubt = gap / multiple, error / multiple
+        else:
+            break
+        if step < 8 * error:
+            return 0.0
+    else:
+        return 0.0
+    places = (values - values[0]) / step
+    slack_steps = (error + places * doubt) / step
+    clear = slack_steps < 0.25
+    on_grid = bool(np.all(np.abs(places - np.rint(places))[clear] <= slack_steps[clear]))
+    found = len(multiples) >= _MULTIPLES_MIN and on_grid and int(clear.sum()) >= max(_DISTINCT_MIN, len(values) // 2)
+    return float(f"{step:.6g}") if found else 0.0
 
 
 def _on_grid(values: Floats, decimals: int) -> bool:
@@ -191,7 +276,7 @@ def measure(cell: CellTrace, sizes: Sequence[int] = ()) -> CellSpread:
         _note_presence(presence, block, cell.columns)
         if not cell.header.lossless:
             for axis in axes:
-                finder.add(block.values[axis])
+                finder.add(block.values[axis], axis)
         if RESAMPLING in logged:
             bound_m = max(bound_m, float(np.nanmax(block.values[RESAMPLING], initial=0.0)))
         columns = _columns_to_measure(block, angles, with_speed=with_speed)

@@ -70,6 +70,8 @@ def judge(  # noqa: PLR0911 - one return for each verdict and reason
             reason = f"all logs are equal; the log cannot show less than {step}"
             if resolution.kind is GridKind.RESAMPLED:
                 reason = f"all logs are equal; their states lie between the engine's frames, at most {step} off"
+            elif resolution.kind is GridKind.FLOAT64:
+                reason = "all logs are equal; --lossless says that they hold the simulator's own numbers"
             return Judgement(Verdict.IDENTICAL_AT_RESOLUTION, reason)
         return Judgement(Verdict.BIT_IDENTICAL, "every repeat has the same bits")
     # Before any distance: where a repeat has other actors or ends elsewhere, distances are only over what both have, and small.

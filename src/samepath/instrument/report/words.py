@@ -168,10 +168,16 @@ def why(document: Document) -> str:
 
 
 def exclusion(document: Document) -> str:
-    """Say what the smallest sample cannot exclude."""
-    fewest = min(cell.repeats for cell in document.cells)
+    """Return what the smallest sample cannot exclude: of the cells without divergence, or else another divergence."""
+    clean = [cell.repeats for cell in document.cells if not cell.divergent]
+    fewest = min(clean or [cell.repeats for cell in document.cells])
     bound = f"{100 * (1 - 0.05 ** (1 / fewest)):.3g} %"
-    return f"{fewest} repeats without divergence cannot exclude a rate below {bound} (95 % confidence)"
+    seen = (
+        f"{fewest} repeats without divergence cannot exclude"
+        if clean
+        else f"{fewest} repeats cannot exclude another divergence with"
+    )
+    return f"{seen} a rate below {bound} (95 % confidence)"
 
 
 def answer_words(answer: StudyAnswer) -> tuple[str, str]:
@@ -276,6 +282,8 @@ def limits(cell: CellAnalysis) -> tuple[str, ...]:
             f"States were put between the simulator's own frames and may be up to {step} off: a smaller difference may come "
             "from that, and equal rows do not show that the frames were equal."
         )
+    elif cell.spread.resolution.kind is GridKind.FLOAT64:
+        sentences.append("The logs are not known to hold the simulator's own numbers: equal logs may come from unequal runs.")
     elif cell.spread.resolution.limits_equality:
         step = length(cell.spread.resolution.step_m)
         sentences.append(f"Differences below {step} are not in the log: no number of repeats can show them.")

@@ -64,7 +64,7 @@ class _Rows:
     row: Ints
     repeat: Ints
     actor: Ints
-    types: dict[int, str]
+    types: dict[tuple[int, int], str]  # by repeat and actor: an id may be another type in another run
     tick: Ints | None
     time_s: Floats | None
     values: Floats
@@ -81,7 +81,7 @@ def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints, align: Align)
     for index, channel in enumerate(channels):
         column = columns[channel]
         values[:, index] = column.scaled(log.floats(column.name))
-    actor, types = _actors(log, columns)
+    actor, types = _actors(log, columns, repeat)
     tick = None
     if "tick" in columns:
         tick = log.whole(columns["tick"].name)
@@ -106,22 +106,28 @@ def _times_s(log: LogTable, column: Column, repeat: Ints, align: Align) -> Float
     return column.scaled(since.astype(np.float64))
 
 
-def _actors(log: LogTable, columns: dict[str, Column]) -> tuple[Ints, dict[int, str]]:
-    """Number the actors: by their own whole numbers, or by the sorted order of their names."""
+def _actors(log: LogTable, columns: dict[str, Column], repeat: Ints) -> tuple[Ints, dict[tuple[int, int], str]]:
+    """Number the actors by their own whole numbers, or by the sorted order of their names; types are by repeat and actor."""
     if "actor" not in columns:
-        return np.zeros(log.rows, np.int64), {0: "actor"}
-    name = columns["actor"].name
-    ids = log.whole(name)
-    labels = [""] * log.rows
-    if ids is None:
-        labels = log.words(name)
-        order = {label: number for number, label in enumerate(sorted(set(labels)))}
-        ids = np.array([order[label] for label in labels], np.int64)
+        ids = np.zeros(log.rows, np.int64)
+        labels = [""] * log.rows
+    else:
+        name = columns["actor"].name
+        whole = log.whole(name)
+        labels = [""] * log.rows
+        if whole is None:
+            labels = log.words(name)
+            order = {label: number for number, label in enumerate(sorted(set(labels)))}
+            whole = np.array([order[label] for label in labels], np.int64)
+        ids = whole
     types = log.words(columns["actor_type"].name) if "actor_type" in columns else labels
     first = {}
-    for index in np.unique(ids, return_index=True)[1].tolist():
+    order_of_rows = np.lexsort((ids, repeat))
+    pairs = np.stack([repeat[order_of_rows], ids[order_of_rows]])
+    starts = np.flatnonzero(np.concatenate([[True], np.any(pairs[:, 1:] != pairs[:, :-1], axis=0)]))
+    for index in order_of_rows[starts].tolist():
         word = " ".join(part for part in dict.fromkeys((types[index], labels[index])) if part)
-        first[int(ids[index])] = word or "actor"
+        first[int(repeat[index]), int(ids[index])] = word or "actor"
     return ids, first
 
 
@@ -320,7 +326,8 @@ def _one_repeat(
     time_s: Floats = (tick * step_s).astype(np.float64)
     if align is Align.TIME and part.time_s is not None:
         time_s = part.time_s[rows]
-    actors = tuple(Actor(actor_id, part.types[actor_id]) for actor_id in np.unique(actor).tolist())
+    known = int(part.repeat[chosen[0]])
+    actors = tuple(Actor(actor_id, part.types[known, actor_id]) for actor_id in np.unique(actor).tolist())
     values = part.values[rows]
     return Repeat(
         repeat=number,
