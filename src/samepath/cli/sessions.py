@@ -49,7 +49,12 @@ FromSource = Annotated[
         help="Make the fresh servers non-deterministic on purpose, such as unseeded-random; for trying out.",
     ),
 ]
-Cause = Annotated[bool, typer.Option("--cause/--no-cause", help="Run the script a few times more to find out why it parts.")]
+Cause = Annotated[
+    bool, typer.Option("--cause/--no-cause", help="Run the script some 20 times more to find out why it diverges.")
+]
+Tries = Annotated[
+    int, typer.Option("--tries", min=1, max=1000, help="Other values of each input to try; a rare cause needs more.")
+]
 Recorded = Annotated[
     list[Path] | None, typer.Option("--recorded", metavar="FILE", help="Compare recordings instead of running; give it twice.")
 ]
@@ -70,6 +75,7 @@ def twice(
     gpu_load: GpuLoad = 0.0,
     source: FromSource = None,
     cause: Cause = True,
+    tries: Tries = 3,
     recorded: Recorded = None,
     json: Json = False,
 ) -> None:
@@ -95,6 +101,7 @@ def twice(
             maps=maps or (),
             protocol=protocol,
             investigate=cause,
+            tries=tries,
             log=_log,
         )
     typer.echo(report.to_json() if json else report.words())

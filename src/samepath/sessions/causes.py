@@ -1,8 +1,7 @@
 """Why a script's runs part: what may be to blame, what a watched run saw, and how it is said. Pure.
 
-A cause is named by experiment where one can be made (``investigation.py``): with everything pinned that can be, runs are the
-same; with one thing alone let vary, they part. What cannot be pinned, threads and the asynchronous mode, is named by what the
-calls and the watched run show. Which it was stands in the evidence.
+A cause in the script is named by experiment alone (``investigation.py``): changing one input brings the divergence back, and
+holding it removes it. What an experiment does not show is ``unknown``, with a line on what to try next.
 """
 
 import json
@@ -28,6 +27,7 @@ class ScriptFactor(StrEnum):
     CLOCK = "clock"
     HASH = "hash order"
     ADDRESSES = "memory addresses"
+    ORDER = "order of threads"
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,32 @@ CAUSES: Final[dict[ScriptFactor, ScriptCause]] = {
         "traffic manager without seed", "call traffic_manager.set_random_device_seed(0) before it gets vehicles"
     ),
 }
-ASYNCHRONOUS: Final = ScriptCause(
-    "asynchronous mode",
-    "make the world wait for the script: settings.synchronous_mode = True, settings.fixed_delta_seconds = 0.05, then "
-    "world.tick(); do it before anything is spawned",
-)
-THREAD: Final = ScriptCause(
-    "thread",
+ONE_THREAD: Final = (
     "make all calls that change the world from the thread that ticks: let threads and sensor callbacks put what they have "
-    "into a queue, and take it out before world.tick()",
+    "into a queue, and take it out before world.tick()"
 )
-CLIENTS: Final = ScriptCause(
-    "several clients without an order",
-    "let one client make all calls that change the world, or have the others wait for its tick before they call",
+THREAD: Final = ScriptCause("thread", ONE_THREAD)
+# What to try next where no experiment shows a cause.
+SYNCHRONOUS: Final = (
+    "make the world wait for the script: settings.synchronous_mode = True, settings.fixed_delta_seconds = 0.05, then "
+    "world.tick(); do it before anything is spawned, and run samepath twice again"
 )
-UNKNOWN: Final = ScriptCause("unknown", "look at the call that differed first and at what decides its values")
+ONE_CLIENT: Final = (
+    "let one client make all calls that change the world, or have the others wait for its tick before they call, and run "
+    "samepath twice again"
+)
+SYNCHRONOUS_MANAGER: Final = (
+    "call traffic_manager.set_synchronous_mode(True) right after client.get_trafficmanager(), and run samepath twice again"
+)
+
+
+def unknown(advice: str = "look at the call that differed first and at what decides its values") -> ScriptCause:
+    """Return the cause ``unknown`` with what to record or try next."""
+    return ScriptCause("unknown", advice)
+
+
+UNKNOWN: Final = unknown()
+CAUSES[ScriptFactor.ORDER] = THREAD
 BEGINNING: Final = ScriptCause(
     "the server was in another state when the session began",
     "give each run a fresh server, or load its map anew before (client.load_world, with settings reset): somebody has left "

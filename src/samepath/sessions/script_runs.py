@@ -56,6 +56,12 @@ class Pins:
     clock: tuple[float, float] | None = None
     manager_synchronous: bool = False
     manager_seed: int | None = None
+    # The threads in the order in which they call CARLA.
+    order: tuple[str, ...] | None = None
+    # One line of the script, file and number, and what it alone draws from or reads.
+    line: tuple[str, int] | None = None
+    line_random: int | None = None
+    line_clock: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -238,7 +244,13 @@ class ScriptRunner:
 
 def _watching(folder: Path, pins: Pins, environment: dict[str, str]) -> dict[str, str]:
     """The variables that put our sitecustomize into the script's interpreter, and tell it what to do."""
-    asked = {"report": str((folder / "witness.jsonl").absolute()), "pins": asdict(pins)}
+    told = asdict(pins)
+    if pins.order is not None:
+        # A variable of the environment has a limit that a long session exceeds.
+        order = (folder / "order.json").absolute()
+        order.write_text(json.dumps(pins.order), encoding="utf-8")
+        told["order"] = str(order)
+    asked = {"report": str((folder / "witness.jsonl").absolute()), "pins": told}
     paths = os.pathsep.join([str(_PROJECT), *([environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else [])])
     found = {"SAMEPATH_EVIDENCE": json.dumps(asked), "PYTHONPATH": paths}
     if pins.hash_seed is not None:

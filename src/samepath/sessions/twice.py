@@ -10,7 +10,7 @@ from typing import Any, Final
 from samepath.core.errors import InputError, printable
 from samepath.sessions.causes import BEGINNING, SIMULATOR, UNKNOWN, describe
 from samepath.sessions.compare import DifferenceKind, SessionComparison, SessionSource, compare_timelines
-from samepath.sessions.investigation import CauseFinding, Investigation
+from samepath.sessions.investigation import CauseFinding, Investigation, unknown_from_calls
 from samepath.sessions.recording import read_session
 from samepath.sessions.script_runs import Pins, ScriptRun, ScriptRunner, TwiceSettings
 from samepath.sessions.timeline import Timeline, timeline_of
@@ -121,6 +121,7 @@ def twice(
     protocol: str | None = None,
     investigate: bool = True,
     pinned_runs: int = 3,
+    tries: int = 3,
     log: Callable[[str], None] = lambda _: None,
 ) -> TwiceReport:
     """Run a CARLA script ``runs`` times, unchanged, against a fresh server each, and compare what happened.
@@ -131,12 +132,15 @@ def twice(
     ``{"cpu_load": 0.75}``.
     ``maps`` are folders of OpenDRIVE files that the fresh servers offer, ``protocol`` is the version of CARLA that they speak.
     ``sources`` makes the fresh servers non-deterministic on purpose (``unseeded-random``), to see what that looks like.
-    ``investigate``: where the script is the source, run it a few times more to find out why.
+    ``investigate``: if the script is the source, run it some 20 times more to find out why. ``tries``: other values of each
+    input that are tried; a rare cause needs more.
     """
     if not command:
         raise InputError("twice: a script to run was wanted, but none came: samepath twice -- python my_script.py")
     if not 2 <= runs <= RUNS_MOST:
         raise InputError(f"twice: 2 to {RUNS_MOST} runs were wanted, but {runs} came")
+    if not 1 <= tries <= RUNS_MOST:
+        raise InputError(f"twice: expected 1 to {RUNS_MOST} tries, got {tries}")
     if not 0 < timeout_s <= 86400 * 7:
         raise InputError(f"twice: a time-out of more than 0 s and at most a week was wanted, but {timeout_s:g} came")
     folder = Path(keep) if keep is not None else None
@@ -164,7 +168,7 @@ def twice(
             log(f"run {number} of {runs}")
             done.append(runner.run(f"run-{number}"))
             _check(done[-1], number, runner)
-        return _judged(done, given, runner, log, investigate=investigate, pinned_runs=pinned_runs)
+        return _judged(done, given, runner, log, investigate=investigate, pinned_runs=pinned_runs, tries=tries)
 
 
 def _check(run: ScriptRun, number: int, runner: ScriptRunner) -> None:
@@ -191,6 +195,7 @@ def _judged(
     *,
     investigate: bool,
     pinned_runs: int,
+    tries: int,
 ) -> TwiceReport:
     comparisons = [compare_timelines(done[0].timeline, run.timeline) for run in done[1:]]
     outcomes = _outcomes([run.timeline for run in done], [run.exit_code for run in done])
@@ -216,7 +221,7 @@ def _judged(
         def run(label: str, pins: Pins) -> ScriptRun:
             return runner.run(label, pins)
 
-        investigation = Investigation(run, done[0], comparison, log, pinned_runs=pinned_runs, addresses=addresses)
+        investigation = Investigation(run, done[0], comparison, log, pinned_runs=pinned_runs, addresses=addresses, tries=tries)
         findings = investigation.findings()
         notes += investigation.notes
     return _report(len(done), other, comparison, source, findings, outcomes, codes, notes, given.command)
@@ -258,23 +263,16 @@ def compare_recorded(*recordings: str | Path) -> TwiceReport:
 
 
 def _from_recordings(timeline: Timeline, comparison: SessionComparison) -> CauseFinding:
-    """What calls alone show; the script itself is not at hand."""
-    from samepath.sessions.causes import ASYNCHRONOUS, CAUSES, CLIENTS, THREAD, ScriptFactor
-
-    difference = comparison.difference
-    if difference is None or not difference.synchronous:
-        return CauseFinding(
-            ASYNCHRONOUS, ("the world was in asynchronous mode: the server's clock decides the tick a call meets",)
-        )
-    if difference.kind is DifferenceKind.ARRIVAL and timeline.traffic_managers:
-        return CauseFinding(
-            CAUSES[ScriptFactor.MANAGER_MODE], ("a traffic manager is there, and calls come at other moments between ticks",)
-        )
-    if comparison.crossed or (difference.kind is DifferenceKind.ARRIVAL and timeline.lanes > 1):
-        return CauseFinding(CLIENTS, (f"{timeline.lanes} clients call the server, and nothing orders their calls",))
-    if difference.kind is DifferenceKind.ARRIVAL:
-        return CauseFinding(THREAD, ("one client makes the same calls in another order or at other ticks",))
-    return CauseFinding(UNKNOWN, ("to find out why, run the script itself: samepath twice -- python my_script.py",))
+    """Return what calls alone show; without the script no experiment can be made."""
+    if comparison.difference is None:
+        raise ValueError("expected a difference, got none")
+    return unknown_from_calls(
+        comparison.difference,
+        lanes=timeline.lanes,
+        manager=timeline.traffic_managers > 0,
+        is_crossed=comparison.crossed,
+        advice="to find out why, run the script itself: samepath twice -- python my_script.py",
+    )
 
 
 def _undivided(

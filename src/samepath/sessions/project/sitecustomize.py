@@ -6,7 +6,8 @@ does two things, as the variable SAMEPATH_EVIDENCE says:
 * *watch*: which line draws from ``random`` without a seed, reads the clock, starts a thread, calls CARLA. Written as lines of
   JSON the moment it happens, because a script may end by a crash.
 * *pin*: give ``random``, ``numpy.random``, the clock or the traffic manager a known beginning, so that nothing is left to vary
-  but what an experiment varies.
+  but what an experiment varies. With ``line``, only the values that one line draws or reads are other ones. With ``order``,
+  threads call CARLA in a given order.
 
 It imports nothing of samepath: the script's interpreter may be another one. It changes nothing unless it is told to, and an
 error of its own is written down and never stops the script.
@@ -39,7 +40,11 @@ _NUMPY_DRAWS = (
     "rand", "randn", "randint", "random", "random_sample", "ranf", "sample", "choice", "bytes", "shuffle", "permutation",
     "uniform", "normal", "standard_normal", "beta", "binomial", "exponential", "gamma", "poisson", "lognormal", "triangular",
 )  # fmt: skip
-_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
+# Functions that take the present moment if they get no other one, with the number of arguments before it.
+_NOW_BY_DEFAULT = {"localtime": 0, "gmtime": 0, "ctime": 0, "asctime": 0, "strftime": 1}
+# A thread that waits longer for its turn to call goes on without it.
+_TURN_S = 5.0
 _CARLA_CLASSES = (
     "Client", "World", "Actor", "Vehicle", "Walker", "WalkerAIController", "TrafficLight", "Sensor", "ServerSideSensor",
     "TrafficManager",
@@ -96,6 +101,19 @@ def _place(frame: Any) -> tuple[str, int] | None:
     return first
 
 
+class _Line:
+    """The line of the script whose values alone are changed; None: no line."""
+
+    def __init__(self, pins: dict[str, Any]) -> None:
+        given = pins.get("line")
+        self._at = (given[0], int(given[1])) if given else None
+        self.random = pins.get("line_random")
+        self.clock = pins.get("line_clock")
+
+    def is_at(self, frame: Any) -> bool:
+        return self._at is not None and _place(frame) == self._at
+
+
 def _caller_is_stdlib(frame: Any) -> bool:
     return frame is not None and _is_stdlib(frame.f_code.co_filename)
 
@@ -124,9 +142,10 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _watch_random(report: _Report, seed: int | None) -> None:
+def _watch_random(report: _Report, seed: int | None, line: _Line) -> None:
     import random
 
+    other = random.Random(line.random)  # noqa: S311
     seeded = False
     set_seed = random.seed
     numbers = itertools.count(1)
@@ -146,9 +165,14 @@ def _watch_random(report: _Report, seed: int | None) -> None:
     def watched(name: str, draw: Any) -> Any:
         def drawn(*given: Any, **named: Any) -> Any:
             frame = sys._getframe(1)
-            if not seeded and not _caller_is_stdlib(frame):
-                report.once("random", frame, name=f"random.{name}")
-            return draw(*given, **named)
+            if seeded or _caller_is_stdlib(frame):
+                return draw(*given, **named)
+            report.once("random", frame, name=f"random.{name}")
+            value = draw(*given, **named)
+            # The draw above moves the generator on as ever, so that no other line gets other numbers.
+            if line.random is not None and line.is_at(frame):
+                value = getattr(other, name)(*given, **named)
+            return value
 
         return drawn
 
@@ -163,19 +187,21 @@ def _watch_random(report: _Report, seed: int | None) -> None:
         if a is None and type(self) is random.Random and not _caller_is_stdlib(frame):
             report.once("random", frame, name="random.Random()")
             # Each generator has numbers of its own, as it would by chance, and the same ones in every run.
-            a = None if seed is None else seed * 1000 + next(numbers)
+            chosen = line.random if line.random is not None and line.is_at(frame) else seed
+            a = None if chosen is None else chosen * 1000 + next(numbers)
         seed_instance(self, a, version)
 
     random.Random.seed = seed_own  # type: ignore[method-assign]
-    _watch_entropy(report, random, seed)
+    _watch_entropy(report, random, seed, line)
 
 
-def _watch_entropy(report: _Report, random: Any, seed: int | None) -> None:
+def _watch_entropy(report: _Report, random: Any, seed: int | None, line: _Line) -> None:
     """``uuid4``, ``secrets`` and ``SystemRandom`` ask the operating system."""
     import uuid
 
     ask = os.urandom
     pinned = None if seed is None else random.Random(seed)
+    other = random.Random(line.random)
 
     def urandom(size: int) -> bytes:
         frame = sys._getframe(1)
@@ -183,16 +209,18 @@ def _watch_entropy(report: _Report, random: Any, seed: int | None) -> None:
         if not is_theirs:
             return ask(size)
         report.once("random", frame, name="os.urandom")
-        return ask(size) if pinned is None else pinned.randbytes(size)
+        value = ask(size) if pinned is None else pinned.randbytes(size)
+        return other.randbytes(size) if line.random is not None and line.is_at(frame) else value
 
     os.urandom = urandom
     # It has taken the name at its own import.
     random._urandom = urandom
 
 
-def _numpy_random(report: _Report, seed: int | None) -> Any:
+def _numpy_random(report: _Report, seed: int | None, line: _Line) -> Any:
     def after(module: Any) -> None:
         state = {"seeded": False}
+        other = module.RandomState(line.random)
         set_seed, make = module.seed, module.default_rng
         if seed is not None:
             set_seed(seed)
@@ -207,14 +235,21 @@ def _numpy_random(report: _Report, seed: int | None) -> Any:
 
         def default_rng(given: Any = None) -> Any:
             if given is None:
-                report.once("random", sys._getframe(1), name="numpy.random.default_rng()")
-            return make(seed if given is None else given)
+                frame = sys._getframe(1)
+                report.once("random", frame, name="numpy.random.default_rng()")
+                given = line.random if line.random is not None and line.is_at(frame) else seed
+            return make(given)
 
         def watched(name: str, draw: Any) -> Any:
             def drawn(*given: Any, **named: Any) -> Any:
-                if not state["seeded"]:
-                    report.once("random", sys._getframe(1), name=f"numpy.random.{name}")
-                return draw(*given, **named)
+                if state["seeded"]:
+                    return draw(*given, **named)
+                frame = sys._getframe(1)
+                report.once("random", frame, name=f"numpy.random.{name}")
+                value = draw(*given, **named)
+                if line.random is not None and line.is_at(frame):
+                    value = getattr(other, name)(*given, **named)
+                return value
 
             return drawn
 
@@ -234,75 +269,123 @@ def _torch(seed: int | None) -> Any:
     return after
 
 
-def _watch_clock(report: _Report, pinned: list[float] | None) -> None:
-    """A pinned clock starts at a given time and goes on by the same amount with each reading, and by what was slept.
+def _watch_clock(report: _Report, pinned: list[float] | None, line: _Line) -> None:
+    """Pin the clock: it starts at a given time and goes on by each reading, and by what was slept.
 
-    The standard library keeps the real one: its time-outs and queues are not what a script decides by.
+    A reading adds the same amount each time and less than 0.4 ms that look random, so that the last digits vary as those of a
+    real clock do. The standard library keeps the real clock: its time-outs and queues are not what a script decides by.
     """
-    reads, slept = itertools.count(), [0.0]
+    reads, slept = itertools.count(), [0]
     sleep = time.sleep
 
-    def moment(given: list[float]) -> float:
-        return given[0] + given[1] * next(reads) + slept[0]
+    def moment_ns(frame: Any) -> int | None:
+        """The pinned moment in ns of this reading; None: the clock is not pinned."""
+        count = next(reads)
+        given = line.clock if line.clock is not None and line.is_at(frame) else pinned
+        if given is None:
+            return None
+        start_ns, step_ns = round(given[0] * 1e9), round(given[1] * 1e9)
+        digits = ((count + 1) * 2654435761 + start_ns) * 6364136223846793005 % (1 << 64) >> 33
+        return start_ns + step_ns * count + slept[0] + digits % 400_000
 
-    def watched(name: str, read: Any, scale: int) -> Any:
-        def now() -> Any:
+    def watched(name: str, read: Any, *, is_ns: bool) -> Any:
+        def now(*given: Any) -> Any:
             frame = sys._getframe(1)
             if _caller_is_stdlib(frame):
-                return read()
+                return read(*given)
             report.once("clock", frame, name=f"time.{name}")
-            if pinned is None:
-                return read()
-            value = moment(pinned)
-            return value if scale == 1 else int(value * scale)
+            at_ns = moment_ns(frame)
+            if at_ns is None:
+                return read(*given)
+            return at_ns if is_ns else at_ns / 1e9
 
         return now
+
+    def defaulted(name: str, read: Any, before: int) -> Any:
+        def at_present(*given: Any) -> Any:
+            frame = sys._getframe(1)
+            if _caller_is_stdlib(frame) or (len(given) > before and given[before] is not None):
+                return read(*given)
+            report.once("clock", frame, name=f"time.{name}")
+            at_ns = moment_ns(frame)
+            if at_ns is None:
+                return read(*given)
+            at: Any = at_ns / 1e9
+            return read(*given[:before], localtime(at) if name in ("strftime", "asctime") else at)
+
+        return at_present
 
     def slept_for(seconds: Any) -> None:
         report.once("sleep", sys._getframe(1), name="time.sleep")
         sleep(seconds)
-        slept[0] += float(seconds)
+        slept[0] += round(float(seconds) * 1e9)
 
+    localtime = time.localtime
     for name in _CLOCKS:
-        setattr(time, name, watched(name, getattr(time, name), 1))
-        setattr(time, f"{name}_ns", watched(f"{name}_ns", getattr(time, f"{name}_ns"), 1_000_000_000))
+        if hasattr(time, name):
+            setattr(time, name, watched(name, getattr(time, name), is_ns=False))
+            setattr(time, f"{name}_ns", watched(f"{name}_ns", getattr(time, f"{name}_ns"), is_ns=True))
+    for name, before in _NOW_BY_DEFAULT.items():
+        setattr(time, name, defaulted(name, getattr(time, name), before))
     time.sleep = slept_for
-    _watch_datetime(report, (lambda: moment(pinned)) if pinned is not None else None)
+    _watch_datetime(report, moment_ns)
 
 
-def _watch_datetime(report: _Report, moment: Any) -> None:
+def _watch_datetime(report: _Report, moment_ns: Any) -> None:
     import datetime
 
-    real = datetime.datetime
+    real, real_date = datetime.datetime, datetime.date
+    utc = datetime.timezone.utc  # noqa: UP017 - the script's Python may be old
+    zero = real(1970, 1, 1, tzinfo=utc)
 
-    # What was made by the real class, by a library or before us, must still be a datetime to the script.
+    def moment(name: str, tz: Any) -> Any:
+        """The pinned moment as a real datetime, to the microsecond; None: the clock is not pinned."""
+        frame = sys._getframe(2)
+        report.once("clock", frame, name=name)
+        at_ns = moment_ns(frame)
+        if at_ns is None:
+            return None
+        at = zero + datetime.timedelta(microseconds=at_ns // 1000)
+        return at.astimezone(tz) if tz is not None else at.astimezone().replace(tzinfo=None)
+
+    # What was made by the real class, by a library or before this file ran, must still be a datetime to the script.
     class AlsoReal(type):
         def __instancecheck__(cls, thing: object) -> bool:
-            return isinstance(thing, real)
+            return isinstance(thing, vars(cls).get("_real", ())) or type.__instancecheck__(cls, thing)
 
         def __subclasscheck__(cls, other: type) -> bool:
-            return issubclass(other, real)
+            return issubclass(other, vars(cls).get("_real", ())) or type.__subclasscheck__(cls, other)
 
     class Watched(real, metaclass=AlsoReal):  # type: ignore[misc, valid-type]
+        _real = real
+
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            report.once("clock", sys._getframe(1), name="datetime.now")
-            return real.now(tz) if moment is None else real.fromtimestamp(moment(), tz)
+            at = moment("datetime.now", tz)
+            return real.now(tz) if at is None else at
 
         @classmethod
         def utcnow(cls) -> Any:
-            report.once("clock", sys._getframe(1), name="datetime.utcnow")
-            at = time.time() if moment is None else moment()
-            return real.fromtimestamp(at, datetime.timezone.utc).replace(tzinfo=None)  # noqa: UP017 - the script's Python may be old
+            at = moment("datetime.utcnow", utc)
+            return (real.now(utc) if at is None else at).replace(tzinfo=None)
 
         @classmethod
         def today(cls) -> Any:
-            report.once("clock", sys._getframe(1), name="datetime.today")
-            return real.now() if moment is None else real.fromtimestamp(moment())
+            at = moment("datetime.today", None)
+            return real.now() if at is None else at
 
-    Watched.__name__ = Watched.__qualname__ = "datetime"
-    Watched.__module__ = "datetime"
-    datetime.datetime = Watched  # type: ignore[misc]
+    class WatchedDate(real_date, metaclass=AlsoReal):  # type: ignore[misc, valid-type]
+        _real = real_date
+
+        @classmethod
+        def today(cls) -> Any:
+            at = moment("date.today", None)
+            return real_date.today() if at is None else at.date()
+
+    for mine, name in ((Watched, "datetime"), (WatchedDate, "date")):
+        mine.__name__ = mine.__qualname__ = name
+        mine.__module__ = "datetime"
+        setattr(datetime, name, mine)
 
 
 def _watch_threads(report: _Report) -> None:
@@ -316,16 +399,76 @@ def _watch_threads(report: _Report) -> None:
     threading.Thread.start = started  # type: ignore[method-assign]
 
 
+class _Turns:
+    """Makes threads call CARLA in a given order, one call after the other.
+
+    A thread with no turn left calls at once. If the thread whose turn it is does not come, all go on without an order.
+    """
+
+    def __init__(self, report: _Report, order: list[str]) -> None:
+        self._report, self._order, self._at = report, order, 0
+        self._left = {thread: order.count(thread) for thread in set(order)}
+        self._changed, self._thread = threading.Condition(), threading.local()
+
+    @contextlib.contextmanager
+    def of(self, thread: str) -> Any:
+        """Wait for the turn of a thread, and end it with the block."""
+        is_outer = not getattr(self._thread, "calls", False)
+        has_turn = is_outer and self._waited(thread)
+        self._thread.calls = True
+        try:
+            yield
+        finally:
+            if is_outer:
+                self._thread.calls = False
+            if has_turn:
+                with self._changed:
+                    self._at += 1
+                    self._left[thread] = self._left.get(thread, 1) - 1
+                    self._changed.notify_all()
+
+    def _waited(self, thread: str) -> bool:
+        with self._changed:
+            while self._left.get(thread, 0) > 0:
+                if self._order[self._at] == thread:
+                    return True
+                at = self._at
+                if not self._changed.wait(_TURN_S) and self._at == at and self._left:
+                    self._report.add("order", words=f"{self._order[at]} did not come for call {at + 1}")
+                    self._left.clear()
+                    self._changed.notify_all()
+        return False
+
+
+def _thread_name() -> str:
+    """The name of this thread; all threads that CARLA's client calls back in have one name."""
+    name = threading.current_thread().name
+    return "callback" if name.startswith("Dummy-") else name
+
+
 def _carla(report: _Report, pins: dict[str, Any]) -> Any:
+    turns = None
+    if pins.get("order"):
+        with open(pins["order"], encoding="utf-8") as file:  # noqa: PTH123 - pathlib is slow to load
+            turns = _Turns(report, json.load(file))
+
     def watched(owner: str, name: str, call: Any) -> Any:
         def called(self: Any, *given: Any, **named: Any) -> Any:
-            place = _place(sys._getframe(1)) or ("?", 0)
+            thread = _thread_name()
+            # A call that waits for another thread's tick must not hold the turn.
+            if turns is None or name in ("wait_for_tick", "on_tick", "listen", "stop"):
+                return send(self, thread, given, named)
+            with turns.of(thread):
+                return send(self, thread, given, named)
+
+        def send(self: Any, thread: str, given: Any, named: Any) -> Any:
+            place = _place(sys._getframe(2)) or ("?", 0)
             actor = getattr(self, "id", None) if owner not in ("Client", "World", "TrafficManager") else None
             report.add(
                 "call",
                 name=f"{owner}.{name}",
                 actor=actor,
-                thread=threading.current_thread().name,
+                thread=thread,
                 file=place[0],
                 line=place[1],
                 time_s=_real_monotonic_ns() / 1e9,
@@ -367,9 +510,10 @@ def _begin() -> None:
     report.add("begin", executable=sys.executable, arguments=getattr(sys, "orig_argv", sys.argv))
     try:
         _watch_threads(report)
-        _watch_random(report, pins.get("random"))
-        _watch_clock(report, pins.get("clock"))
-        after = {"carla": _carla(report, pins), "numpy.random": _numpy_random(report, pins.get("random"))}
+        line = _Line(pins)
+        _watch_random(report, pins.get("random"), line)
+        _watch_clock(report, pins.get("clock"), line)
+        after = {"carla": _carla(report, pins), "numpy.random": _numpy_random(report, pins.get("random"), line)}
         sys.meta_path.insert(0, _AfterImport({**after, "torch": _torch(pins.get("random"))}))
     except Exception as error:
         report.add("problem", words=f"{type(error).__name__}: {error}")
