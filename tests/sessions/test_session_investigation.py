@@ -391,7 +391,7 @@ carla = types.ModuleType("carla")
 class Vehicle:
     id = 7
     def apply_control(self, name):
-        print(name, flush=True)
+        print(name + chr(10), end="", flush=True)
 class World:
     pass
 carla.Vehicle, carla.World = Vehicle, World
@@ -414,10 +414,9 @@ for thread in threads: thread.join()
 
 
 def test_threads_call_in_the_order_that_is_pinned(tmp_path):
-    for name in ("abbaba", "bbbaaa", "bab"):
+    for name in ("abbaba", "bbbaaa", "ababab"):
         lines = outside(tmp_path, name, Pins(order=tuple(name)), TURNS)
-        assert "".join(lines).startswith(name)
-        assert sorted(lines) == list("aaabbb")
+        assert "".join(lines) == name
 
 
 def test_the_users_own_sitecustomize_still_runs(tmp_path):
