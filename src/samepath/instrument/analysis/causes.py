@@ -18,15 +18,20 @@ touch. So where nothing differs in the window, what differed before it decides: 
 else an order. And where a command differs in the window that was decided from the same view, an earlier draw is what its
 controller was led by.
 
+A draw or an order has no mechanism that is known: a paint colour may be drawn in every run and act on nothing. So it is named
+only with evidence (``_Evidence``), and an input that also differs between runs of one branch is never named: it is not
+sufficient. Where nothing else differs, the cause is ``unknown``.
+
 Between two logged ticks several steps may lie. A command that was decided within the window may have been decided from states
 that differed already: then nobody can tell the controller from the simulator, and it is ``unknown``.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
+from math import comb
 from typing import Final
 
 from samepath.core.channels import RESAMPLING
@@ -39,6 +44,12 @@ _RANK: Final = {kind: rank for rank, kind in enumerate(InputKind)}
 OUTSIDE: Final = frozenset({InputKind.STEP, InputKind.COMMAND})
 # So many inputs that differ are kept; the first is what decides.
 KEPT: Final = 20
+# How often evidence for a draw or an order may come by chance, all inputs together that are considered at a parting.
+ERROR: Final = 0.05
+_TRY_ALONE: Final = (
+    "make new runs with this input held (a fixed seed, a fixed order) and new runs with it varied alone, or at least 10 "
+    "runs of two values"
+)
 _RECORD_INPUTS: Final = (
     "record what goes into the runs (step lengths, commands with the step they were decided at, orders and draws): "
     "adapters do it with Recorder.inputs"
@@ -108,20 +119,29 @@ def find_cause(
     log_a: InputLog | None,
     log_b: InputLog | None,
     sensed: SensedDifference | None = None,
+    like_a: Sequence[InputLog] = (),
+    like_b: Sequence[InputLog] = (),
 ) -> CauseFound:
-    """Say why two runs parted."""
+    """Return why two runs diverged.
+
+    ``like_a`` and ``like_b`` are the inputs of other runs that are equal to the first and to the second up to the parting.
+    """
     if log_a is None or log_b is None:
         return _from_traces(header, parting, sensed)
     window = window_of(header, parting, log_a, log_b)
-    listed = differing_inputs(log_a, log_b, window.last)
+    evidence = _Evidence.of(window, [log_a, *like_a], [log_b, *like_b])
+    every = differing_inputs(log_a, log_b, window.last)
+    listed = [difference for difference in every if _about_what(difference) not in evidence.refuted]
     effective, schedule = effective_inputs(listed, log_a, log_b)
     acting = _acting(parting, [difference for difference in effective if difference.step >= window.first])
     before = [difference for difference in effective if difference.step < window.first]
-    judge = _Judge(header, parting, window, log_a, log_b, sensed, listed, schedule)
+    judge = _Judge(header, parting, window, log_a, log_b, sensed, listed, schedule, evidence, every)
     if acting:
         return judge.of(_about(parting, acting), before)
     if before:
         return judge.of_earlier((_acting(parting, before) or before)[0])
+    if len(listed) < len(every):
+        return judge.refuted([difference for difference in every if _about_what(difference) in evidence.refuted])
     return judge.without_difference()
 
 
@@ -257,6 +277,86 @@ def _by_key(log: InputLog, last_step: int) -> dict[_Key, tuple[int, Input]]:
     return found
 
 
+# A step, a command and a push move an actor by themselves; a draw or an order need not.
+_WITHOUT_MECHANISM: Final = frozenset({InputKind.DRAW, InputKind.ORDER})
+_What = tuple[int, InputKind, str, int | None]
+
+
+def _about_what(difference: InputDifference) -> _What:
+    return difference.step, difference.kind, difference.name, difference.actor
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What other runs say about inputs that differ at a parting.
+
+    ``refuted``: inputs that also differ between runs that are equal up to the parting. ``window``, ``logs_a`` and ``logs_b``
+    are what the two tests of :meth:`supports` read.
+    """
+
+    window: ActingWindow
+    logs_a: Sequence[InputLog]
+    logs_b: Sequence[InputLog]
+    refuted: frozenset[_What]
+
+    @classmethod
+    def of(cls, window: ActingWindow, logs_a: Sequence[InputLog], logs_b: Sequence[InputLog]) -> "_Evidence":
+        refuted = {
+            _about_what(difference)
+            for first, *others in (logs_a, logs_b)
+            for other in others
+            for difference in differing_inputs(first, other, window.last)
+            if difference.kind in _WITHOUT_MECHANISM
+        }
+        return cls(window, logs_a, logs_b, frozenset(refuted))
+
+    def supports(self, first: InputDifference, listed: Sequence[InputDifference]) -> str:
+        """Return the evidence that a draw or an order acts, in words; empty if there is none.
+
+        Either it differs for the first time just where the runs diverge, after many steps in which nothing of its kind did;
+        or runs with the same value are on the same side of the parting, by an exact permutation test. ``listed`` are all
+        differences: the error is shared by all streams among them.
+        """
+        streams = {(difference.kind, difference.name, difference.actor) for difference in listed}
+        limit = ERROR / max(1, len(streams)) / 2
+        same = [
+            difference
+            for difference in listed
+            if (difference.kind, difference.name, difference.actor) == (first.kind, first.name, first.actor)
+        ]
+        onset = min((difference.step for difference in same), default=first.step)
+        steps = self.window.last - self.window.first + 1
+        chance = steps / (self.window.last + 1)
+        if onset >= self.window.first and chance <= limit:
+            return f"it differs first at step {onset}, just before the runs diverge (by chance in {100 * chance:.2g} %)"
+        p = self._p_value(first)
+        if p <= limit:
+            runs = len(self.logs_a) + len(self.logs_b)
+            return f"which of {runs} runs diverge follows from its value (exact test: p = {p:.2g})"
+        return ""
+
+    def _p_value(self, first: InputDifference) -> float:
+        """Return the chance that a random split of the runs keeps runs of equal values together; 1 if this one does not."""
+        sides = [[_value_of(log, first) for log in logs] for logs in (self.logs_a, self.logs_b)]
+        if set(sides[0]) & set(sides[1]):
+            return 1.0
+        runs, size = len(sides[0]) + len(sides[1]), len(sides[1])
+        ways = [1] + [0] * size
+        for value in {*sides[0], *sides[1]}:
+            group = sides[0].count(value) + sides[1].count(value)
+            ways = [count + (ways[at - group] if at >= group else 0) for at, count in enumerate(ways)]
+        return ways[size] / comb(runs, size)
+
+
+def _value_of(log: InputLog, first: InputDifference) -> bytes:
+    """Return all that a log has of an input, as bytes."""
+    return b"".join(
+        entry.to_bytes()
+        for entry in log
+        if (entry.step, entry.kind, entry.name, entry.actor) == (first.step, first.kind, first.name, first.actor)
+    )
+
+
 @dataclass(frozen=True)
 class _Judge:
     header: Header
@@ -267,6 +367,8 @@ class _Judge:
     sensed: SensedDifference | None
     differences: list[InputDifference]
     schedule: list[InputDifference]
+    evidence: _Evidence
+    every: list[InputDifference]
 
     def of(self, first: InputDifference, before: list[InputDifference]) -> CauseFound:
         """Judge by the first input that differs where the runs part; ``before``: what differed without acting."""
@@ -280,13 +382,31 @@ class _Judge:
             case InputKind.STEP:
                 return self._found(Cause.STEP_LENGTH, self._step_words(first))
             case InputKind.ORDER:
-                return self._found(Cause.ORDER, _order_words(first))
+                return self._supported(Cause.ORDER, first, _order_words(first))
             case InputKind.DRAW:
-                return self._found(Cause.RANDOM_STREAM, *self._draw_words(first))
+                return self._supported(Cause.RANDOM_STREAM, first, *self._draw_words(first))
             case InputKind.PUSH:
                 return self._pushed(first)
             case InputKind.COMMAND:
                 return self._commanded(first, before)
+
+    def _supported(self, cause: Cause, first: InputDifference, *words: str) -> CauseFound:
+        """Return the cause if there is evidence that this input acts."""
+        support = self.evidence.supports(first, self.differences)
+        if support:
+            return self._found(cause, *words, support)
+        doubt = "whether it acts is not known: too few runs share its values, and it did not begin to differ just here"
+        return self._found(Cause.UNKNOWN, *words, doubt, to_record=_TRY_ALONE)
+
+    def refuted(self, differences: Sequence[InputDifference]) -> CauseFound:
+        """Return ``unknown``: every input that differs also differs between runs that are equal."""
+        first = differences[0]
+        words = (
+            f"{first.kind.value} {first.name!r} at step {first.step} differs, but also between runs that do not diverge here: "
+            "it is not sufficient"
+        )
+        more = f"the same holds for {len(differences) - 1} more inputs, and all others are the same" if differences[1:] else ""
+        return self._found(Cause.UNKNOWN, words, more or "all other inputs are the same", to_record=_TRY_ALONE)
 
     def _may_follow(self, first: InputDifference) -> bool:
         """May this be a consequence? What only one run has, and what was pushed, may depend on where the actors are."""
@@ -298,7 +418,9 @@ class _Judge:
     def of_earlier(self, first: InputDifference) -> CauseFound:
         """Judge by an input that differed before the runs parted, where nothing differs at the parting itself."""
         found = self.of(first, [])
-        when = f"it went in at step {first.step} and acted at tick {self.parting.tick}: nothing else that went in differed"
+        if found.cause is Cause.UNKNOWN:
+            return found
+        when = f"it went in at step {first.step}, before the parting at tick {self.parting.tick}"
         return CauseFound(found.cause, (*found.evidence, when), found.to_record, found.differences)
 
     def without_difference(self) -> CauseFound:
@@ -372,10 +494,8 @@ class _Judge:
             if difference.actor in (None, first.actor) and difference.step <= first.step
         ]
         led = sorted([*drawn, *asked], key=lambda difference: (difference.step, _RANK[difference.kind]))
-        if led and led[0] in asked:
-            return self._asked(first, led[0])
         if led:
-            return self.of_earlier(led[0])
+            return self._asked(first, led[0]) if led[0] in asked else self.of_earlier(led[0])
         if decided > self.window.common_step:
             words = (
                 f"the commands to actor {first.actor} at step {first.step} differ, decided from the world before step "
@@ -388,6 +508,15 @@ class _Judge:
             f"from the same states, before step {decided}, the controller of actor {first.actor} decided otherwise "
             f"({_both(first)})"
         )
+        doubts = sorted(
+            (step, f"{kind.value} {name!r}")
+            for step, kind, name, actor in self.evidence.refuted
+            if actor in (None, first.actor) and step <= first.step
+        )
+        if doubts:
+            # It is not sufficient, but a threshold of the controller may lie between some of its values.
+            doubt = f"whether {doubts[0][1]} led it is not known: that also differs between runs that are equal"
+            return self._found(Cause.UNKNOWN, words, doubt, to_record=_TRY_ALONE)
         return self._sensed_or(Cause.COMMAND_VALUE, words)
 
     def _asked_alone(self, step: int) -> InputDifference | None:
@@ -425,7 +554,7 @@ class _Judge:
         return self._found(cause, words)
 
     def _found(self, cause: Cause, *evidence: str, to_record: str = "") -> CauseFound:
-        kept = tuple(self.differences[:KEPT])
+        kept = tuple(self.every[:KEPT])
         return CauseFound(cause, tuple(words for words in evidence if words), to_record, kept)
 
     def _step_words(self, first: InputDifference) -> str:

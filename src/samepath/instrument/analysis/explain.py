@@ -105,6 +105,8 @@ Ints = NDArray[np.int64]
 # 16 bytes per outcome and tick: 64 MB for runs of 2000 ticks.
 OUTCOMES_MOST: Final = 2000
 PARTINGS_MOST: Final = 16
+# So many other runs of each branch of a fork are asked which inputs differ without effect.
+RUNS_LIKE_MOST: Final = 31
 # Of a fork's fields, followers and inputs, so many are told in words; JSON has them all.
 TOLD: Final = 6
 _NODES_MOST: Final = 200
@@ -290,11 +292,11 @@ def explain_cell(cell: CellTrace) -> Explanation:
     loaded: dict[int, Repeat] = {}
     tables = cell.sensor_tables()  # read once: every pair is looked up in them
     partings = []
-    for _, a, b, repeats_a, repeats_b in forks[:PARTINGS_MOST]:
+    for _, a, b, branches in forks[:PARTINGS_MOST]:
         for repeat in (a, b):
             if repeat not in loaded:
                 loaded[repeat] = cell.load(repeat)
-        partings.append(_explain_pair(cell, tables, loaded[a], loaded[b], repeats_a, repeats_b))
+        partings.append(_explain_pair(cell, tables, loaded[a], loaded[b], *branches))
     partings.sort(key=lambda fork: (fork.parting.is_of_resampling, fork.parting.tick, fork.parting.b))
     return replace(
         blank,
@@ -329,7 +331,7 @@ def explain_pair(cell: CellTrace, a: int, b: int) -> Explanation:
 
 def explain_first(cell: CellTrace, a: int, b: int) -> ExplainedParting:
     """Explain one parting, of two repeats that are known to part: what a report tells."""
-    return _explain_pair(cell, cell.sensor_tables(), cell.load(a), cell.load(b), 1, 1)
+    return _explain_pair(cell, cell.sensor_tables(), cell.load(a), cell.load(b), (a,), (b,))
 
 
 def pair_of(first: CellTrace, second: CellTrace) -> MemoryCell:
@@ -357,8 +359,14 @@ def _whole(cell: CellTrace, number: int) -> Repeat:
 
 
 def _explain_pair(
-    cell: CellTrace, tables: Sequence[FrameTable], a: Repeat, b: Repeat, repeats_a: int, repeats_b: int
+    cell: CellTrace,
+    tables: Sequence[FrameTable],
+    a: Repeat,
+    b: Repeat,
+    branch_a: Sequence[int],
+    branch_b: Sequence[int],
 ) -> ExplainedParting:
+    """Explain where two repeats diverge; the branches are all repeats that are equal to each of them until then."""
     header = cell.header
     parting = find_parting(a, b, header.step_s)
     if parting is None:  # digests of runs differ, so something does
@@ -366,7 +374,11 @@ def _explain_pair(
             f"cell {header.cell!r}: repeats {a.repeat} and {b.repeat} differ in their digests alone: run them again"
         )
     sensed = _sensed(tables, a.repeat, b.repeat)
-    cause = find_cause(header, parting, cell.inputs(a.repeat), cell.inputs(b.repeat), sensed)
+    like_a, like_b = (
+        [log for repeat in others[:RUNS_LIKE_MOST] if (log := cell.inputs(repeat)) is not None]
+        for others in ([repeat for repeat in branch if repeat != run.repeat] for branch, run in ((branch_a, a), (branch_b, b)))
+    )
+    cause = find_cause(header, parting, cell.inputs(a.repeat), cell.inputs(b.repeat), sensed, like_a, like_b)
     sampling = find_sampling(a, b) if cause.cause is Cause.UNKNOWN else None
     if sampling is not None:
         cause = replace(cause, evidence=(sampling.words(), *cause.evidence))
@@ -376,7 +388,7 @@ def _explain_pair(
     growth = find_growth(parting, a.events, b.events, header.step_s)
     host = tuple(host_at(run.repeat, run.host, parting.tick) for run in (a, b))
     known = tuple(moment for moment in host if moment.words())
-    return ExplainedParting(parting, growth, cause, known, sampling, repeats_a, repeats_b)
+    return ExplainedParting(parting, growth, cause, known, sampling, len(branch_a), len(branch_b))
 
 
 def _same_inputs(cell: CellTrace, digests: dict[int, str]) -> tuple[int, int] | None:
@@ -525,8 +537,8 @@ def _event_names(events: tuple[Event, ...], ticks: Ints) -> Names:
     return names
 
 
-def _forks(tree: OutcomeTree, outcomes: tuple[Outcome, ...]) -> Iterator[tuple[int, int, int, int, int]]:
-    """Every fork as tick, the two repeats that stand for its branches, and how many repeats these have; the earliest first."""
+def _forks(tree: OutcomeTree, outcomes: tuple[Outcome, ...]) -> Iterator[tuple[int, int, int, tuple[list[int], list[int]]]]:
+    """Yield every fork as tick, the two repeats that stand for its branches, and all repeats of these; the earliest first."""
     found = []
     for _, node in _walk(tree):
         if not node.children:
@@ -537,9 +549,13 @@ def _forks(tree: OutcomeTree, outcomes: tuple[Outcome, ...]) -> Iterator[tuple[i
         for child in node.children:
             if child is not reference:
                 a, b = outcomes[usual].repeats[0], min(outcomes[index].repeats[0] for index in child.outcomes)
-                found.append((node.until_tick or 0, a, b, reference.repeats, child.repeats))
+                branches = tuple(
+                    sorted(repeat for outcome in branch.outcomes for repeat in outcomes[outcome].repeats)
+                    for branch in (reference, child)
+                )
+                found.append((node.until_tick or 0, a, b, (branches[0], branches[1])))
     first = min(found, key=lambda fork: (fork[0], fork[2]), default=None)
-    return iter(sorted(found, key=lambda fork: (fork is not first, fork[0], -fork[4], fork[2])))
+    return iter(sorted(found, key=lambda fork: (fork is not first, fork[0], -len(fork[3][1]), fork[2])))
 
 
 def _walk(tree: OutcomeTree | None) -> Iterator[tuple[int, OutcomeTree]]:
