@@ -243,7 +243,15 @@ def study_report(
     # Who stops when enough is known needs a bound that holds at every moment; that of a number fixed beforehand is too small.
     grown = {cell.name for cell in plan.cells if cell.until}
     results = tuple(
-        replace(result, bounds=replace(result.bounds, lower=result.bounds.anytime_lower, upper=result.bounds.anytime_upper))
+        replace(
+            result,
+            grown=True,
+            bounds=replace(
+                result.bounds,
+                lower=result.bounds.anytime_lower,
+                upper=result.bounds.anytime_upper,
+            ),
+        )
         if result.header.cell in grown
         else result
         for result in results

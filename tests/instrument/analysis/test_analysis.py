@@ -5,7 +5,7 @@ import pytest
 
 from samepath.core.errors import InputError, UnknownNameError
 from samepath.instrument.analysis.cell import AnalysisOptions, analyse_cell
-from samepath.instrument.analysis.outcomes import Pattern
+from samepath.instrument.analysis.outcomes import Outcome, Pattern, find_clusters
 from samepath.instrument.analysis.phases import Split, find_boundary, parse_split
 from samepath.instrument.analysis.spread import GridKind, LogResolutionFinder, measure
 from samepath.instrument.analysis.study import parse_restriction, table_one
@@ -217,6 +217,34 @@ def test_plain_noise_is_rarely_taken_for_clusters():
         ]
         taken += analyse_cell(cell_of(repeats)).clusters.pattern is not Pattern.NOISE
     assert taken <= 2
+
+
+def pattern_of(values, step_m=0.0):
+    """Cluster points on a line, each a repeat of an outcome of its own unless equal."""
+    classes = {}
+    for number, value in enumerate(values):
+        classes.setdefault(value, []).append(number)
+    outcomes = tuple(Outcome(str(value), tuple(repeats)) for value, repeats in classes.items())
+    features = {repeats[0]: np.array([value]) for value, repeats in classes.items()}
+    return find_clusters(outcomes, features, step_m).pattern
+
+
+def test_one_repeat_far_out_is_no_cluster():
+    assert pattern_of([*np.linspace(0, 1e-3, 9), 1.0]) is Pattern.NOISE
+
+
+def test_two_repeats_far_out_are_a_cluster():
+    assert pattern_of([*np.linspace(0, 1e-3, 8), 1.0, 1.0001]) is Pattern.BIFURCATION
+
+
+def test_one_repeat_unlike_all_others_to_the_bit_is_an_outlier():
+    assert pattern_of([0.0] * 9 + [1.0]) is Pattern.OUTLIERS
+
+
+def test_noise_on_a_grid_is_no_bifurcation():
+    values = [0.0, 0.001, 0.002, 0.0, 0.001, 0.002, 0.0, 0.001, 0.002, 0.0]
+    assert pattern_of(values, step_m=0.001) is Pattern.NOISE
+    assert pattern_of(values) is Pattern.BIFURCATION
 
 
 @pytest.mark.parametrize(

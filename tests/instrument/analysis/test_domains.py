@@ -12,7 +12,13 @@ from samepath.core.verdicts import Verdict
 from samepath.instrument.analysis.cell import AnalysisOptions
 from samepath.instrument.analysis.conditions import ConditionCheck
 from samepath.instrument.analysis.domains import find_domains
-from samepath.instrument.analysis.verdict import Criterion, clopper_pearson
+from samepath.instrument.analysis.verdict import (
+    Criterion,
+    clean_cells_upper,
+    clopper_pearson,
+    confidence_sequence,
+    each_cell_upper,
+)
 from tests.support.study_cells import cell, elsewhere, noisy, run
 
 LOADS = (0.0, 0.5, 0.75, 0.95)
@@ -56,13 +62,15 @@ def test_the_papers_domain_is_before_the_collision_and_up_to_75_percent():
     assert overall.scenarios == ("test1", "test2", "test5")
     assert [(limit.factor, limit.lowest, limit.highest) for limit in overall.limits] == [("cpu_load", 0.0, 0.75)]
     assert (len(overall.cells), overall.repeats, overall.beyond) == (9, 90, 0)
-    assert overall.rate_upper == clopper_pearson(0, 90, 0.95)[1]
-    assert overall.rate_upper_cell == clopper_pearson(0, 10, 0.95)[1]
+    # Ten of 12 cells are clean before the collision, and 9 of them are in the region.
+    assert (overall.rate_upper, overall.rate_upper_cell) == clean_cells_upper(10, 12, [10] * 9, 0.975)
+    assert overall.rate_upper > clopper_pearson(0, 90, 0.95)[1]
     assert overall.verdict is Verdict.WITHIN_TOLERANCE
     assert overall.region() == "before the first collision and up to 75 % CPU load"
     assert overall.words().startswith(
         "before the first collision and up to 75 % CPU load: permissible (0 of 90 repeats beyond 1 cm; the true rate is below "
-        "3.27 % over all 9 cells, below 25.9 % in any one of them, 95 % confidence; largest deviation "
+        "7.09 % on average over its 9 cells, below 46 % in any one of them, 95 % confidence, selection included; largest "
+        "deviation "
     )
     assert "; not at 95 % CPU load (test" in overall.words()
     assert " or after the first collision (test2 at " in overall.words()
@@ -88,7 +96,8 @@ def test_everything_permissible_reads_well():
     assert domain.everything
     assert domain.words() == (
         "everywhere (CPU load 0 % to 95 %): permissible (every repeat bit-identical, 0 of 40 repeats beyond 1 cm; the true "
-        "rate is below 7.22 % over all 4 cells, below 25.9 % in any one of them, 95 % confidence)"
+        "rate is below 7.22 % on average over its 4 cells, below 25.9 % in any one of them, 95 % confidence, selection "
+        "included)"
     )
     (single,) = find_domains([elsewhere(kinds()["good"], cell="only")])
     assert single.everything
@@ -175,6 +184,14 @@ def test_the_verdicts_own_criterion_decides():
     )
     assert by_deviation.empty
     assert (by_sigma.everything, by_sigma.beyond, by_sigma.repeats) == (True, 1, 100)
+    assert by_sigma.rate_upper == pytest.approx(clopper_pearson(1, 100, 0.95)[1])
+
+
+def test_cells_whose_number_of_repeats_grew_have_bounds_that_hold_at_any_stop():
+    cells = [replace(c, grown=True) for c in grid({"a": ("good",) * 4})]
+    (domain,) = find_domains(cells)
+    assert domain.rate_upper_cell == confidence_sequence(0, 10, 0.95 ** (1 / 4))[1]
+    assert domain.rate_upper_cell > each_cell_upper([(0, 10)] * 4, 4, 0.95)[1]
 
 
 def test_combinations_that_were_not_measured_are_counted():

@@ -28,6 +28,20 @@ def test_many_that_differ_stop_it_too_but_not_before_there_is_something_to_measu
     assert "above the target" in stops[first]
 
 
+def test_a_rare_first_repeat_is_not_taken_for_divergence_of_all_others():
+    """The first run is the odd one: the rate of divergence is about 1 in 100, not 99 in 100."""
+    rule = RateRule(0.2)
+    reasons = [rule.add_digest("odd" if number == 0 else "usual") for number in range(60)]
+    reason = next(reason for reason in reasons if reason)
+    assert "below the target" in reason
+
+
+def test_two_equal_outcomes_are_above_a_target_of_20_percent():
+    rule = RateRule(0.2)
+    reasons = [rule.add_digest("ab"[number % 2]) for number in range(100)]
+    assert "above the target" in next(reason for reason in reasons if reason)
+
+
 def test_false_acceptance_at_the_target_is_rare():
     """Few studies, as a smoke alarm; the count over 10,000 is in ``bench/results/growing.json``."""
     accepted = 0

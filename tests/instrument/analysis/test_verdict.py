@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from samepath.instrument.analysis.assertions import flip_upper
 from samepath.instrument.analysis.verdict import (
+    all_alike_upper,
     chance_to_see,
+    clean_cells_upper,
     clopper_pearson,
     confidence_sequence,
+    largest_outcome_upper,
     may_stop,
     rate_bounds,
     repeats_needed,
@@ -73,8 +77,8 @@ def test_peeking_with_clopper_pearson_would_not_hold():
 
 def test_the_stopping_rule_accepts_after_the_stated_number_of_clean_repeats_and_not_before():
     needed = repeats_until_stop(0.01)
-    assert may_stop(rate_bounds(0, needed), 0.01) is not None
-    assert may_stop(rate_bounds(0, needed - 1), 0.01) is None
+    assert may_stop(rate_bounds(0, needed + 1), 0.01) is not None, "the first run is compared with"
+    assert may_stop(rate_bounds(0, needed), 0.01) is None
 
 
 def test_the_stopping_rule_rejects_a_rate_that_is_plainly_too_high():
@@ -93,3 +97,54 @@ def test_bounds_are_ordered():
         bounds = rate_bounds(divergent, 10)
         assert 0 <= bounds.anytime_lower <= bounds.lower <= divergent / 10 <= bounds.upper <= bounds.anytime_upper <= 1
         assert not math.isnan(bounds.anytime_upper)
+
+
+def test_runs_that_all_differ_leave_the_rate_of_divergence_without_an_upper_bound():
+    bounds = rate_bounds(9, 10)
+    assert (bounds.upper, bounds.anytime_upper) == (1.0, 1.0)
+    assert bounds.lower > 0.6
+
+
+@pytest.mark.parametrize("chances", [[1 / 3] * 3, [0.1] * 10, [0.5, 0.5], [0.6, 0.3, 0.1]])
+@pytest.mark.parametrize("runs", [3, 8, 12])
+def test_the_upper_bound_holds_exactly_for_several_outcomes(chances, runs):
+    """The distribution of the largest class, exactly: from the number of ways to fill the classes."""
+    truth = 1 - max(chances)
+    wrong = sum(
+        chance_of_largest(chances, runs, alike)
+        for alike in range(1, runs + 1)
+        if largest_outcome_upper(runs - alike, runs, 0.95) < truth - 1e-12
+    )
+    assert wrong <= 0.05
+
+
+def chance_of_largest(chances, runs, alike):
+    """P(the largest class has ``alike`` runs), by the exponential generating function."""
+
+    def at_most(size):
+        ways = np.array([1.0])
+        for chance in chances:
+            terms = [chance**k / math.factorial(k) for k in range(size + 1)]
+            ways = np.convolve(ways, terms)[: runs + 1]
+        return ways[runs] * math.factorial(runs) if len(ways) > runs else 0.0
+
+    return at_most(alike) - at_most(alike - 1)
+
+
+def test_a_single_outcome_of_two_is_bounded_as_a_flip_rate():
+    for divergent in range(4):
+        expected = flip_upper(divergent, 20, 0.95)
+        assert largest_outcome_upper(divergent, 20, 0.95) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_mean_rate_of_cells_without_divergence_counts_no_first_run():
+    assert all_alike_upper([10] * 24, 0.95) == pytest.approx(1 - 0.05 ** (1 / 216))
+    assert all_alike_upper([10], 0.95) == largest_outcome_upper(0, 10, 0.95)
+
+
+def test_a_region_of_all_cells_needs_no_correction_and_a_chosen_one_does():
+    mean, each = clean_cells_upper(12, 12, [10] * 12, 0.95)
+    assert mean == pytest.approx(1 - 0.05 ** (1 / 120))
+    assert each == pytest.approx(1 - 0.05 ** (1 / 10))
+    mean, each = clean_cells_upper(1, 12, [10], 0.95)
+    assert mean == each == pytest.approx(1 - (1 - 0.95 ** (1 / 12)) ** (1 / 10))

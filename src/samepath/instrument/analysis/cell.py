@@ -191,6 +191,8 @@ class CellAnalysis:
     beyond: frozenset[int] = frozenset()
     beyond_before: frozenset[int] = frozenset()
     accuracy: Accuracy | None = None
+    # The number of repeats was decided while they were made.
+    grown: bool = False
 
     @property
     def divergent(self) -> int:
@@ -246,6 +248,7 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         for criterion in Criterion
     }
     divergent = sum(len(outcome.repeats) for outcome in outcomes[1:])
+    first_of_largest = [run.repeat for run in cell.runs].index(outcomes[0].repeats[0]) + 1
     phase = _PhaseBuilder(spread, options, count, found, bounded)
     pace, frame_times = PaceFinder(cell.header.step_s), FrameTimesFinder()
     first = find_first(cell, outcomes, found.deviations)
@@ -270,8 +273,12 @@ def analyse_cell(cell: CellTrace, options: AnalysisOptions | None = None) -> Cel
         before_own=phase(f"before own {options.split.name}", boundary.before_own(spread)),
         outcomes=outcomes,
         tree=grow_tree(outcomes, found.digests, {run.repeat: run.events for run in cell.runs}, spread.ticks),
-        clusters=find_clusters(outcomes, found.features),
-        bounds=rate_bounds(divergent, count, options.confidence),
+        clusters=find_clusters(
+            outcomes,
+            found.features,
+            spread.resolution.step_m if spread.resolution.limits_equality else 0.0,
+        ),
+        bounds=rate_bounds(divergent, count, options.confidence, first_of_largest),
         deviations=found.deviations,
         pairs=found.pairs,
         beyond_tolerance=len(bounded.beyond),

@@ -34,7 +34,12 @@ from samepath.instrument.analysis.factors import (
     title,
     variant_of,
 )
-from samepath.instrument.analysis.verdict import clopper_pearson, worst
+from samepath.instrument.analysis.verdict import (
+    Criterion,
+    clean_cells_upper,
+    each_cell_upper,
+    worst,
+)
 
 WHOLE: Final = "whole run"
 ALL: Final = "all scenarios"
@@ -100,8 +105,9 @@ class Domain:
 
     ``scope`` is "all scenarios", or the one scenario that the domain is about. ``scenarios`` are those admitted, out of
     ``scenarios_measured``. ``phase`` is "whole run" or "before collision" (or whatever splits the runs). ``beyond`` of
-    ``repeats`` repeats are beyond the tolerance in the region; ``rate_upper`` bounds their true rate over the region as a
-    whole, ``rate_upper_cell`` that in any single cell (the smallest sample decides), both exact and with ``confidence``.
+    ``repeats`` repeats are beyond the tolerance in the region. ``rate_upper`` bounds their mean true rate over the region,
+    weighted by repeats; ``rate_upper_cell`` bounds the rate of any single cell in it. Both hold together with
+    ``confidence``, and pay for the choice of the region and the phase.
     ``missed`` are the admitted cells whose load missed its target: they count with the load that was measured.
     ``unmeasured`` counts the combinations of levels inside the region that no cell covers. ``verdict`` is the worst inside;
     None where there is no domain. ``whole_run`` is the largest region for whole runs, where the domain is of a phase and
@@ -189,8 +195,9 @@ class Domain:
         text = f"{alike.get(self.verdict, '') if self.verdict else ''}{self.beyond} of {self.repeats} repeats beyond "
         text += f"{format_length(self.tolerance_m)}; the true rate is below {_percent(self.rate_upper)}"
         if len(self.cells) > 1:
-            text += f" over all {len(self.cells)} cells, below {_percent(self.rate_upper_cell)} in any one of them"
-        text += f", {_percent(self.confidence)} confidence"
+            text += f" on average over its {len(self.cells)} cells"
+            text += f", below {_percent(self.rate_upper_cell)} in any one of them"
+        text += f", {_percent(self.confidence)} confidence, selection included"
         if self.max_deviation_m:
             text += f"; largest deviation {format_length(self.max_deviation_m)}"
         return text
@@ -490,13 +497,37 @@ def _point(part: _Part) -> SearchPoint:
     return SearchPoint(part.levels, part.weight, part.verdict.passes)
 
 
+def _rate_uppers(parts: list[_Part], inside: list[_Part], confidence: float) -> tuple[float | None, float | None]:
+    """Bound the rate of repeats beyond the tolerance, over a region and in any one of its cells.
+
+    The region is the largest that passes, in whole runs or in the phase before the split: each of
+    the two families of cells has half of the error. If all whole runs pass, there is no choice,
+    and they may have all of it: the two cases never happen together.
+    """
+    if not inside:
+        return None, None
+    passing = sum(part.verdict.passes for part in parts)
+    settled = passing == len(parts) and parts[0].phase == WHOLE
+    sure = confidence if settled else 1 - (1 - confidence) / 2
+    # Judged by sigma, a cell may pass with repeats beyond the tolerance.
+    clean = all(
+        part.cell.options.criterion is Criterion.DEVIATION and not part.cell.grown and not (part.verdict.passes and part.beyond)
+        for part in parts
+    )
+    if clean:
+        return clean_cells_upper(passing, len(parts), [part.cell.repeats for part in inside], sure)
+    counts = [(part.beyond, part.cell.repeats) for part in inside]
+    grown = any(part.cell.grown for part in parts)
+    return each_cell_upper(counts, len(parts), sure, grown=grown)
+
+
 def _describe(
     cells: list[CellAnalysis], scope: str, grid: _Grid, parts: list[_Part], region: Region | None, confidence: float
 ) -> Domain:
     inside = [] if region is None else [part for part in parts if region.admits(part.levels)]
     header = cells[0].header
     repeats, beyond = sum(part.cell.repeats for part in inside), sum(part.beyond for part in inside)
-    uppers = [clopper_pearson(part.beyond, part.cell.repeats, confidence)[1] for part in inside]
+    rate_upper, rate_upper_cell = _rate_uppers(parts, inside, confidence)
     scenarios = tuple(by_scenario(part.cell for part in inside))
     return Domain(
         variant=variant_of(header),
@@ -510,8 +541,8 @@ def _describe(
         cells_measured=len(cells),
         repeats=repeats,
         beyond=beyond,
-        rate_upper=clopper_pearson(beyond, repeats, confidence)[1] if inside else None,
-        rate_upper_cell=max(uppers, default=None),
+        rate_upper=rate_upper,
+        rate_upper_cell=rate_upper_cell,
         confidence=confidence,
         tolerance_m=cells[0].options.tolerance_m,
         max_sigma_m=max((part.max_sigma_m for part in inside if part.max_sigma_m is not None), default=None),

@@ -1,7 +1,7 @@
 """Outcomes: classes of bit-identical repeats, when they split, whether they form clusters, and what the test came to.
 
 Three questions that one sigma cannot answer. How many different runs are there (:func:`classify`)? Do they fall into a few
-groups, as after a collision that happens or does not, or are they noise (:func:`find_clusters`)? And do repeats agree on what
+groups, as after a collision that happens or does not, or are they spread (:func:`find_clusters`)? And do repeats agree on what
 a test is run for, who collides with whom and why the run ends (:func:`find_endings`)? Where they do not, the test's verdict
 flips.
 """
@@ -22,8 +22,13 @@ Floats = NDArray[np.float64]
 MAX_CLUSTERED = 2000
 MAX_CLUSTERS = 8
 MIN_REPEATS = 10
-# In noise of one mode the largest gap between merges is a modest multiple of the one before it, and outliers are rare.
-MIN_GAP_RATIO = 3.0
+# Smallest ratio of the gap between clusters to the widest step within one, by the number of repeats.
+# Repeats of one mode exceed these ratios in at most 5 % of cells, whether they are normal, uniform,
+# exponential, of Student's t with 3 degrees, or spread evenly over 1 to 12 decades, as errors that
+# grow exponentially are. ``bench/coverage.py`` counts. Few repeats need a wide gap; a lone repeat far
+# out needs a wider one than two clusters, because heavy tails make lone repeats.
+MIN_GAP_RATIO = {10: 8.0, 30: 8.0, 50: 4.5, 100: 3.0}
+MIN_OUTLIER_RATIO = {20: 160.0, 30: 50.0, 50: 20.0}
 
 
 class Pattern(StrEnum):
@@ -77,13 +82,13 @@ class Clusters:
             case Pattern.BIFURCATION:
                 return f"bifurcation into {len(self.sizes)} clusters ({sizes})"
             case Pattern.OUTLIERS:
-                return f"one cluster and rare outliers ({sizes})"
+                return f"one cluster and outliers ({sizes})"
             case Pattern.SAME_PATHS:
                 return f"equal paths where all repeats have them; {len(self.sizes)} classes by length or events ({sizes})"
             case Pattern.NOISE:
-                return "noise: no clusters"
+                return "spread: no clusters"
             case Pattern.UNDECIDED:
-                return f"too few repeats to tell clusters from noise ({MIN_REPEATS} are needed)"
+                return f"too few repeats to tell clusters from spread ({MIN_REPEATS} are needed)"
 
 
 def classify(cell: CellTrace) -> tuple[Outcome, ...]:
@@ -95,12 +100,12 @@ def classify(cell: CellTrace) -> tuple[Outcome, ...]:
     return tuple(sorted(outcomes, key=lambda outcome: (-len(outcome.repeats), outcome.repeats[0])))
 
 
-def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats]) -> Clusters:
+def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats], step_m: float = 0.0) -> Clusters:
     """Tell a few clusters from noise by single linkage over the largest distance between paths.
 
     ``features`` maps the first repeat of each outcome (of at most ``MAX_CLUSTERED`` of them) to positions at the pairs
-    where the cell spreads most. Clusters are real when cutting the dendrogram at its largest relative gap separates groups
-    at least ``MIN_GAP_RATIO`` times farther apart than any step within them.
+    where the cell spreads most. ``step_m`` is the resolution of a rounded log: distances within a
+    cluster count as at least that, because noise on a coarse grid looks like clusters.
     """
     total = sum(len(outcome.repeats) for outcome in outcomes)
     if len(outcomes) == 1:
@@ -121,25 +126,41 @@ def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats]) ->
     heights = np.concatenate([np.zeros(total - len(chosen) if sampled is None else 0), tree[:, 2]])
     if not heights.any():
         return Clusters(Pattern.SAME_PATHS, tuple(weights.tolist()), None, None, sampled)
-    best, ratio = _largest_gap(heights)
-    if ratio < MIN_GAP_RATIO:
-        return Clusters(Pattern.NOISE, (), None, None, sampled)
-    labels = hierarchy.fcluster(tree, best, "maxclust")
-    sizes = tuple(sorted((int(weights[labels == label].sum()) for label in np.unique(labels)), reverse=True))
-    within, gap = float(heights[-best]), float(heights[-best + 1])
-    rare = sum(sizes[1:]) <= 0.05 * sum(sizes)
-    return Clusters(Pattern.OUTLIERS if rare else Pattern.BIFURCATION, sizes, gap, within, sampled)
+    found = Clusters(Pattern.NOISE, (), None, None, sampled)
+    widest = 0.0
+    for count in range(2, min(MAX_CLUSTERS, len(heights) - 1) + 1):
+        gap, within = float(heights[-count + 1]), float(heights[-count])
+        if gap == within:
+            continue
+        floor = max(within, step_m)
+        ratio = gap / floor if floor else np.inf
+        if ratio <= widest:
+            continue
+        labels = hierarchy.fcluster(tree, count, "maxclust")
+        sizes = sorted((int(weights[labels == label].sum()) for label in np.unique(labels)), reverse=True)
+        pattern = _pattern(sizes, ratio)
+        if pattern is not Pattern.NOISE:
+            found, widest = Clusters(pattern, tuple(sizes), gap, within, sampled), ratio
+    return found
 
 
-def _largest_gap(heights: Floats) -> tuple[int, float]:
-    """Find into how many clusters (2..MAX_CLUSTERS) to cut: where the next merge is relatively farthest."""
-    best, ratio = 2, 0.0
-    for clusters in range(2, min(MAX_CLUSTERS, len(heights) - 1) + 1):
-        above, below = heights[-clusters + 1], heights[-clusters]
-        found = np.inf if below == 0 < above else (above / below if below > 0 else 0.0)
-        if found > ratio:
-            best, ratio = clusters, float(found)
-    return best, ratio
+def _pattern(sizes: Sequence[int], ratio: float) -> Pattern:
+    """Name a cut into clusters of these sizes, largest first, at this ratio of gap to step."""
+    total = sum(sizes)
+    rest = total - sizes[0]
+    if rest <= 0.05 * total or (np.isinf(ratio) and sizes[-1] < 2 and rest < sizes[0]):
+        enough = ratio >= _needed_ratio(MIN_OUTLIER_RATIO, total)
+        return Pattern.OUTLIERS if enough else Pattern.NOISE
+    # One repeat is no cluster.
+    if sizes[-1] < 2 or ratio < _needed_ratio(MIN_GAP_RATIO, total):
+        return Pattern.NOISE
+    return Pattern.BIFURCATION
+
+
+def _needed_ratio(ratios: dict[int, float], total: int) -> float:
+    """Interpolate between the numbers of repeats, on logarithmic scales."""
+    counts, values = np.log(list(ratios)), np.log(list(ratios.values()))
+    return float(np.exp(np.interp(np.log(total), counts, values)))
 
 
 def grow_tree(

@@ -37,7 +37,7 @@ from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.divergence import RepeatDeviation
 from samepath.instrument.analysis.effects import SignedResult, combine, compare_rates, compare_sizes, correct
 from samepath.instrument.analysis.factors import by_variant, find_twins, variant_of
-from samepath.instrument.analysis.verdict import clopper_pearson
+from samepath.instrument.analysis.verdict import largest_outcome_upper
 
 SHARED: Final = ("batch", "inline")
 FRESH: Final = ("process", "cold")
@@ -313,7 +313,7 @@ class ControllerSource:
         if side.varies:
             far = format_length(side.max_deviation_m or 0.0)
             return f"{what} {side.divergent} of {side.repeats} repeats diverge, by up to {far} from the mean"
-        upper = clopper_pearson(0, side.repeats, self.confidence)[1]
+        upper = largest_outcome_upper(0, side.repeats, self.confidence)
         return f"{what} all {side.repeats} repeats are the same (true rate below {100 * upper:.3g} %)"
 
 

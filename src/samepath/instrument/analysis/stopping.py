@@ -2,10 +2,9 @@ r"""When to stop repeating: rules that may look after every repeat and still kee
 
 Who looks again and again and stops when it pleases finds what is not there, unless the bound holds at every moment at once.
 
-*Rate.* Each repeat is held against the first: it has the same bits or it has not. Given the first, these are independent draws
-of one rate, that of runs unlike it, which is at least the rate of runs unlike the most frequent outcome. The confidence
-sequence of :func:`confidence_sequence` holds at all n simultaneously, so «below the target» is wrong in at most 5 % of studies,
-however often it was asked. Should the first repeat itself be a rare one, the rate is shown to be above.
+*Rate.* The rate of divergence is the probability that a run is not of the most frequent outcome. The bounds of
+:func:`anytime_bounds` hold at all n simultaneously, also where another outcome becomes the largest class on the way. So
+«below the target» is wrong in at most 5 % of studies, and so is «above the target», however often the rule was asked.
 
 *Sigma.* The first repeats choose the place (tick, actor, axis) that spreads most; the others measure it there, so that the
 choice is no part of the measurement. For normally distributed repeats :math:`(n-1)s^2/\sigma^2` has a chi-square distribution
@@ -25,7 +24,7 @@ from samepath.core.channels import POSITION
 from samepath.instrument.analysis.verdict import (
     CONFIDENCE,
     RateBounds,
-    confidence_sequence,
+    anytime_bounds,
     may_stop,
     repeats_needed,
     repeats_until_stop,
@@ -46,8 +45,13 @@ class RateRule:
     target: float
     confidence: float = CONFIDENCE
     repeats: int = 0
-    divergent: int = 0
-    _first: str = ""
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _first_seen: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def divergent(self) -> int:
+        """How many repeats are not of the largest outcome."""
+        return self.repeats - max(self._sizes.values(), default=0)
 
     def add(self, repeat: Repeat) -> str:
         """Take in a repeat; say why to stop, or nothing."""
@@ -55,22 +59,24 @@ class RateRule:
 
     def add_digest(self, digest: str) -> str:
         """The same, by the name of the run."""
-        if not self._first:
-            self._first = digest
-            return ""
         self.repeats += 1
-        self.divergent += digest != self._first
-        if self.repeats < LEAST - 1:
+        self._sizes[digest] = self._sizes.get(digest, 0) + 1
+        self._first_seen.setdefault(digest, self.repeats)
+        if self.repeats < LEAST:
             return ""
-        lower, upper = confidence_sequence(self.divergent, self.repeats, self.confidence)
+        # Of equally large classes ``max`` takes the one seen first, which has the larger share of the error.
+        largest = max(self._sizes, key=lambda name: self._sizes[name])
+        first = self._first_seen[largest]
+        lower, upper = anytime_bounds(self.divergent, self.repeats, self.confidence, first)
         bounds = RateBounds(self.divergent, self.repeats, self.confidence, lower, upper, lower, upper)
         return may_stop(bounds, self.target) or ""
 
     def left(self) -> str:
         """Say what it would take at least."""
         if self.divergent:
-            return f"{self.divergent} of {self.repeats} are unlike the first: not decided yet"
-        more = max(0, repeats_until_stop(self.target, self.confidence) - self.repeats)
+            return f"{self.divergent} of {self.repeats} are not of the largest outcome: not decided yet"
+        needed = repeats_until_stop(self.target, self.confidence) + 1
+        more = max(0, needed - self.repeats)
         return f"{more} more without divergence show a rate below {100 * self.target:g} %"
 
 
@@ -216,6 +222,6 @@ def plan_size(rate: float, power: float, confidence: float = CONFIDENCE) -> Plan
         confidence,
         repeats_needed(rate, power),
         repeats_needed(rate, confidence),
-        repeats_until_stop(rate, confidence) + 1,  # the first repeat is what others are held against
+        repeats_until_stop(rate, confidence) + 1,  # the first run only shows what the others are compared with
         repeats_for_power(rate / 2, rate, power, confidence),
     )

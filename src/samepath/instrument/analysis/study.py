@@ -38,7 +38,7 @@ from samepath.instrument.analysis.sources import (
     find_shares,
 )
 from samepath.instrument.analysis.spread import SpreadSummary
-from samepath.instrument.analysis.verdict import Judgement, clopper_pearson, worst
+from samepath.instrument.analysis.verdict import Judgement, all_alike_upper, worst
 from samepath.instrument.analysis.versions import VersionComparison, find_versions
 
 __all__ = ["DETERMINISTIC", "PERMISSIBLE", "MissingCell", "StudyAnalysis", "StudyAnswer", "analyse_study"]
@@ -118,7 +118,9 @@ def _deterministic(variant: str, cells: Sequence[CellAnalysis], confidence: floa
     verdict = worst([cell.judgement.verdict for cell in cells])
     varying = [cell for cell in cells if len(cell.outcomes) > 1]
     count = f"{repeats} repeats of {len(cells)} cell{'s' if len(cells) > 1 else ''}"
-    below = f"true rate of divergence below {100 * clopper_pearson(0, repeats, confidence)[1]:.3g} %"
+    upper = all_alike_upper([cell.repeats for cell in cells], confidence)
+    mean = " on average" if len(cells) > 1 else ""
+    below = f"true rate of divergence{mean} below {100 * upper:.3g} %"
     # The plainest evidence first: paths, then what sensors saw, then cells that only the host tells apart. Where there is none
     # of these, equal logs say no more than they can show: rounded ones do not make a yes.
     if varying:

@@ -200,7 +200,7 @@ def _facts(cell: CellAnalysis) -> tuple[Fact, ...]:
         *(Fact(name, *words) for name, words in (("Ran in", isolation_words(cell)), ("Time", time_words(cell))) if words[0]),
         Fact("Outcomes", str(len(cell.outcomes)), "classes of bit-identical repeats"),
         Fact("Divergent repeats", f"{bounds.divergent} of {bounds.repeats}", "not of the largest outcome"),
-        Fact("Rate of divergence", _below(bounds.upper), f"upper bound, {sure} confidence"),
+        Fact("Rate of divergence", _below(bounds.upper), f"upper bound, {sure} confidence, any number of outcomes"),
     )
 
 

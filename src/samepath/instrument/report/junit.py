@@ -7,7 +7,7 @@ from typing import Final
 from samepath.instrument.analysis.cell import CellAnalysis
 from samepath.instrument.analysis.study import MissingCell
 from samepath.instrument.report.document import Document
-from samepath.instrument.report.words import clean, headline, length, percent, sentence
+from samepath.instrument.report.words import clean, headline, length, rate_span, sentence
 
 FAILED: Final = "failed"
 FLIPS: Final = "assertion-flips"
@@ -120,7 +120,7 @@ def _details(cell: CellAnalysis) -> list[str]:
         f"Max sigma {length(summary.max_sigma_m)}, max deviation {length(summary.max_deviation_m)}, "
         f"tolerance {length(cell.options.tolerance_m)}.",
         f"{cell.divergent} of {cell.repeats} repeats diverged into {len(cell.outcomes)} outcomes; "
-        f"the true rate is above {percent(bounds.lower)} and below {percent(bounds.upper)}.",
+        f"the true rate is {rate_span(bounds)}.",
         *(f"{sentence(finding.message)}." for finding in cell.findings),
     ]
     if cell.first_divergence is not None:

@@ -13,7 +13,7 @@ from samepath.instrument.analysis.outcomes import Clusters
 from samepath.instrument.analysis.phases import PhaseBoundary
 from samepath.instrument.analysis.spread import GridKind, LogResolution
 from samepath.instrument.analysis.study import StudyAnswer
-from samepath.instrument.analysis.verdict import Criterion
+from samepath.instrument.analysis.verdict import Criterion, RateBounds, largest_outcome_upper
 from samepath.instrument.report.document import Document, sample_size
 
 # Everything outside the characters of XML 1.0, and the control characters that it merely discourages.
@@ -22,6 +22,8 @@ _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U0001000
 NO_DATA: Final = "no data"
 # A sentence names so many ways to run a test; more are for the tables.
 _NAMED_MOST: Final = 3
+# An upper bound of a rate from here on prints as 100 %.
+_NO_BOUND: Final = 0.9995
 _RARE: Final = (("1 in 100", "1_percent"), ("1 in 1000", "1_permille"))
 
 VERDICT_NAMES: Final = {
@@ -171,7 +173,7 @@ def exclusion(document: Document) -> str:
     """Return what the smallest sample cannot exclude: of the cells without divergence, or else another divergence."""
     clean = [cell.repeats for cell in document.cells if not cell.divergent]
     fewest = min(clean or [cell.repeats for cell in document.cells])
-    bound = f"{100 * (1 - 0.05 ** (1 / fewest)):.3g} %"
+    bound = f"{100 * largest_outcome_upper(0, fewest, 0.95):.3g} %"
     seen = (
         f"{fewest} repeats without divergence cannot exclude"
         if clean
@@ -193,10 +195,11 @@ def permission_words(domain: Domain) -> tuple[str, str]:
     beyond = joined([_outside(example) for example in domain.outside], "or") if domain.outside else ""
     if domain.empty or domain.rate_upper is None or domain.rate_upper_cell is None:
         return "Nowhere", f": {limit} is not held, not even {beyond}" if beyond else f": {limit} is not held"
-    sure = f"{percent(domain.confidence)} confidence"
+    sure = f"{percent(domain.confidence)} confidence, selection included"
     text = f": {domain.beyond} of {domain.repeats} repeats beyond {limit}; the true rate is below {percent(domain.rate_upper)}"
     if len(domain.cells) > 1:
-        text += f", in any one of the {len(domain.cells)} cells below {percent(domain.rate_upper_cell)}"
+        text += f" on average over its {len(domain.cells)} cells"
+        text += f", in any one of them below {percent(domain.rate_upper_cell)}"
     text += f" ({sure})"
     if beyond:
         text += f". Not {beyond}"
@@ -262,20 +265,23 @@ def limits(cell: CellAnalysis) -> tuple[str, ...]:
     bounds, sizes = cell.bounds, sample_size(cell)
     sure, seen = percent(bounds.confidence), f"{bounds.divergent} of {bounds.repeats} repeats diverged"
     if bounds.divergent == 0:
-        rate = f"{seen}: the true rate is below {percent(bounds.upper)} ({sure} confidence, Clopper-Pearson)."
+        rate = f"{seen}: the true rate is below {percent(bounds.upper)} ({sure} confidence)."
     else:
-        span = f"above {percent(bounds.lower)} and below {percent(bounds.upper)}"
-        rate = f"{seen} from the largest outcome: the true rate is {span} (each with {sure} confidence, Clopper-Pearson)."
+        rate = (
+            f"{seen} from the largest outcome. The true share of runs that are not of the most frequent "
+            f"outcome is {rate_span(bounds)} (each with {sure} confidence, whichever outcome that is)."
+        )
     sentences = [rate]
     if len(cell.outcomes) == cell.repeats:
         sentences.append("No two repeats are alike: the size of the spread says more than the rate.")
     else:
         kind = "A divergence" if bounds.divergent == 0 else "Another, rarer divergence"
         sentences += [_chance(kind, words, rare, sizes) for words, rare in _RARE]
-    sentences.append(
-        f"If you look after every repeat and stop when you like, the bound is {percent(bounds.anytime_upper)} "
-        f"({sure} confidence at every moment)."
-    )
+    if bounds.anytime_upper <= _NO_BOUND:
+        sentences.append(
+            f"If you look after every repeat and stop when you like, the bound is {percent(bounds.anytime_upper)} "
+            f"({sure} confidence at every moment)."
+        )
     if cell.spread.resolution.kind is GridKind.RESAMPLED:
         step = length(cell.spread.resolution.step_m)
         sentences.append(
@@ -289,6 +295,14 @@ def limits(cell: CellAnalysis) -> tuple[str, ...]:
         sentences.append(f"Differences below {step} are not in the log: no number of repeats can show them.")
     sentences.append("All of this holds for the machine, load and settings of these repeats only.")
     return tuple(sentences)
+
+
+def rate_span(bounds: RateBounds) -> str:
+    """Print both bounds of the rate of divergence; a bound that excludes nothing says so."""
+    lower = f"above {percent(bounds.lower)}"
+    if bounds.upper > _NO_BOUND:
+        return f"{lower}, without an upper bound below 100 %"
+    return f"{lower} and below {percent(bounds.upper)}"
 
 
 def _chance(kind: str, words: str, rare: str, sizes: dict[str, float | int]) -> str:
