@@ -12,7 +12,7 @@ from bench.tools import code_measured
 
 BENCHMARKS = ("spread", "store", "controls", "sim", "engines", "repeats", "load", "cameras", "lidar", "isolation", "kills")
 BENCHMARKS += ("server", "calls", "fuzz", "sensors", "opengl", "deadlock", "link", "cluster", "faults", "engine_overhead")
-BENCHMARKS += ("growing", "far", "report", "age")
+BENCHMARKS += ("growing", "coverage", "far", "report", "age")
 BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view", "view_live")
 BENCHMARKS += ("vru", "serve_kills", "hostile")
 # Take an hour or more, or a package index: only when they are named.

@@ -497,18 +497,22 @@ def _point(part: _Part) -> SearchPoint:
     return SearchPoint(part.levels, part.weight, part.verdict.passes)
 
 
-def _rate_uppers(parts: list[_Part], inside: list[_Part], confidence: float) -> tuple[float | None, float | None]:
-    """Bound the rate of repeats beyond the tolerance, over a region and in any one of its cells.
+def shared_confidence(confidence: float, *, all_pass: bool) -> float:
+    """Return the confidence of a domain's bounds, given that whole runs or a phase may be chosen.
 
-    The region is the largest that passes, in whole runs or in the phase before the split: each of
-    the two families of cells has half of the error. If all whole runs pass, there is no choice,
-    and they may have all of it: the two cases never happen together.
+    Each of the two families of cells has half of the error. If all whole runs pass, nothing is
+    chosen, and they may have all of it: no other domain is named in that case.
     """
+    return confidence if all_pass else 1 - (1 - confidence) / 2
+
+
+def _rate_uppers(parts: list[_Part], inside: list[_Part], confidence: float) -> tuple[float | None, float | None]:
+    """Bound the rate of repeats beyond the tolerance, over a region and in any one of its cells."""
     if not inside:
         return None, None
     passing = sum(part.verdict.passes for part in parts)
-    settled = passing == len(parts) and parts[0].phase == WHOLE
-    sure = confidence if settled else 1 - (1 - confidence) / 2
+    all_pass = passing == len(parts) and parts[0].phase == WHOLE
+    sure = shared_confidence(confidence, all_pass=all_pass)
     # Judged by sigma, a cell may pass with repeats beyond the tolerance.
     clean = all(
         part.cell.options.criterion is Criterion.DEVIATION and not part.cell.grown and not (part.verdict.passes and part.beyond)

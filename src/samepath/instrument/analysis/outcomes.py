@@ -27,8 +27,9 @@ MIN_REPEATS = 10
 # exponential, of Student's t with 3 degrees, or spread evenly over 1 to 12 decades, as errors that
 # grow exponentially are. ``bench/coverage.py`` counts. Few repeats need a wide gap; a lone repeat far
 # out needs a wider one than two clusters, because heavy tails make lone repeats.
-MIN_GAP_RATIO = {10: 8.0, 30: 8.0, 50: 4.5, 100: 3.0}
-MIN_OUTLIER_RATIO = {20: 160.0, 30: 50.0, 50: 20.0}
+MIN_GAP_RATIO = {10: 5.5, 20: 6.0, 39: 6.0, 50: 3.5, 100: 2.5}
+MIN_OUTLIER_RATIO = {20: 460.0, 30: 110.0, 50: 32.0, 100: 23.0}
+_LEAST_RATIO = min(*MIN_GAP_RATIO.values(), *MIN_OUTLIER_RATIO.values())
 
 
 class Pattern(StrEnum):
@@ -134,7 +135,7 @@ def find_clusters(outcomes: tuple[Outcome, ...], features: dict[int, Floats], st
             continue
         floor = max(within, step_m)
         ratio = gap / floor if floor else np.inf
-        if ratio <= widest:
+        if ratio <= widest or ratio < _LEAST_RATIO:
             continue
         labels = hierarchy.fcluster(tree, count, "maxclust")
         sizes = sorted((int(weights[labels == label].sum()) for label in np.unique(labels)), reverse=True)
