@@ -1,5 +1,6 @@
 """Batches that tick: the client holds Python's lock until it has read the state, so what sensors send comes behind."""
 
+import queue
 import socket
 from contextlib import contextmanager
 
@@ -16,8 +17,8 @@ HERE = ((0.0, 0.0, 2.0), (0.0, 0.0, 0.0))
 
 @pytest.fixture
 def server(monkeypatch):
-    """A server that lets nothing go because a client is quiet."""
-    monkeypatch.setattr(batch_ticks, "_QUIET_S", LONG_S)
+    """A server that does not look whether a client has left its call."""
+    monkeypatch.setattr(batch_ticks, "_LOOK_S", LONG_S)
     with served() as found:
         yield found
 
@@ -71,9 +72,46 @@ def test_what_a_sensor_sends_waits_for_a_tick_of_another_kind_and_the_state_does
 
 
 def test_what_a_sensor_sends_is_let_go_when_the_client_is_quiet(server, monkeypatch):
-    monkeypatch.setattr(batch_ticks, "_QUIET_S", 0.01)
+    monkeypatch.setattr(batch_ticks, "_LOOK_S", 0.005)
     with listening(server) as (client, sensor):
         frame = batch_tick(client)
+        assert frame_of(sensor.message()) == frame
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_a_sensor_sends_waits_until_the_state_is_read(server, monkeypatch, reads):
+    monkeypatch.setattr(batch_ticks, "_LOOK_S", 0.001)
+    monkeypatch.setattr(batch_ticks, "_LEAVE_S", LONG_S if reads else 0.05)
+    looks, look = queue.SimpleQueue(), server._rpc.managers.has_unread_state
+    monkeypatch.setattr(server._rpc.managers, "has_unread_state", lambda host: looks.put(found := look(host)) or found)
+    with listening(server) as (client, sensor), RawListener(server, WORLD_STREAM) as world:
+        world.message()
+        frame = batch_tick(client)
+        assert all(looks.get(timeout=60.0) for _ in range(5 if reads else 1))
+        if reads:
+            assert is_silent(sensor)
+            assert frame_of(world.message()) == frame
+        assert frame_of(sensor.message()) == frame
+
+
+def test_what_a_sensor_sends_waits_until_the_cycle_of_a_traffic_manager_is_over(server, monkeypatch):
+    monkeypatch.setattr(batch_ticks, "_LOOK_S", 0.001)
+    monkeypatch.setattr(batch_ticks, "_LEAVE_S", LONG_S)
+    with listening(server) as (client, sensor):
+        assert client.value("add_traffic_manager_running", ["127.0.0.1", 8000]) is True
+        looks, has_left = queue.SimpleQueue(), server._rpc.managers._has_left_tick
+        monkeypatch.setattr(
+            server._rpc.managers._batch_ticks, "_is_outside", lambda client: looks.put(None) or has_left(client)
+        )
+        client.value("get_vehicle_light_states")
+        assert client.ask("apply_batch", [], False) == (None, [])
+        client.value("get_episode_settings")
+        frame = batch_tick(client)
+        client.value("get_vehicle_light_states")
+        for _ in range(5):
+            looks.get(timeout=60.0)
+        assert is_silent(sensor)
+        assert client.ask("apply_batch", [], False) == (None, [])
         assert frame_of(sensor.message()) == frame
 
 

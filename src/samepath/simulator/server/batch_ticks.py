@@ -6,22 +6,26 @@ cores. As soon as each of them has taken a message of a sensor, none is left to 
 time-out, for minutes in an evaluation, and the server has nothing to do. On two cores two sensors are enough.
 
 On the wire such a tick is a ``tick_cue`` right behind an ``apply_batch`` of the same client. From then on what sensors send is
-kept here, in its order, while states and answers go out. It is let go when the client has made no further batch or tick for
-``_QUIET_S`` after the last was answered, or makes a tick of another kind, in which it does not hold that lock. What a client
-has not read of the tick before when it begins the call cannot be called back.
+kept here, in its order, while states and answers go out. It is let go when the client has left the call, and has made no
+further batch or tick in two looks, ``_LOOK_S`` apart; or when it makes a tick of another kind, in which it does not hold that
+lock. A client leaves the call when it has read the state and its traffic manager has ended its cycle. On a busy machine that
+may take long, so both are looked at: see ``is_outside``. What a client has not read of the tick before when it begins the call
+cannot be called back.
 
 Lives in the event loop.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 _BATCH: Final = "apply_batch"
 _TICK: Final = "tick_cue"
 WAITED_FOR: Final = frozenset({_BATCH, _TICK})
-# How soon a client that goes on with the next such call makes it, with time to spare for threads that wait for a core.
-_QUIET_S: Final = 0.01
+# A client that goes on with the next such call makes it within this time.
+_LOOK_S: Final = 0.005
+# How long a client may take to leave the call: it may have been stopped, or what can be seen of it is wrong.
+_LEAVE_S: Final = 0.5
 _MAX_KEPT_BYTES: Final = 64 << 20
 
 
@@ -34,7 +38,8 @@ class Ticker(Protocol):
 class BatchTicks:
     """The clients that are inside such a call, and what sensors have sent meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_outside: Callable[[Any], bool]) -> None:
+        self._is_outside = is_outside
         self._last: dict[Ticker, str] = {}  # the name of each client's last call, if it was a batch
         self._open: dict[Ticker, int] = {}  # batches and ticks of clients inside that are not answered
         self._timers: dict[Ticker, asyncio.TimerHandle] = {}
@@ -68,8 +73,18 @@ class BatchTicks:
             return
         self._open[client] = max(0, self._open[client] - 1)
         if not self._open[client]:
-            self._stop_timer(client)
-            self._timers[client] = asyncio.get_running_loop().call_later(_QUIET_S, self.gone, client)
+            self._await_look(client, asyncio.get_running_loop().time() + _LEAVE_S, was_outside=False)
+
+    def _await_look(self, client: Ticker, until_s: float, *, was_outside: bool) -> None:
+        self._stop_timer(client)
+        self._timers[client] = asyncio.get_running_loop().call_later(_LOOK_S, self._look, client, until_s, was_outside)
+
+    def _look(self, client: Ticker, until_s: float, was_outside: bool) -> None:
+        is_outside = self._is_outside(client)
+        if (is_outside and was_outside) or asyncio.get_running_loop().time() > until_s:
+            self.gone(client)
+        else:
+            self._await_look(client, until_s, was_outside=is_outside)
 
     def gone(self, client: Ticker) -> None:
         """A client has left the call, or has disconnected."""

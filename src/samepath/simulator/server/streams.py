@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from samepath.core.network import unread_sockets
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM, framed, length_of
 from samepath.simulator.server.dialects import Dialect
@@ -114,6 +115,11 @@ class StreamHub:
     def is_heard(self, stream_id: int) -> bool:
         """Does somebody listen, or is somebody on their way?"""
         return stream_id in self._listeners or stream_id in self._early
+
+    def has_unread_state(self, host: str) -> bool:
+        """Has a client of this machine that listens to states from ``host`` not read all of them?"""
+        addresses = {listener.address for listener in self._listeners.get(WORLD_STREAM, ()) if listener.host == host}
+        return not addresses.isdisjoint(unread_sockets())
 
     def forget(self, stream_id: int) -> None:
         """The sensor is gone. Its listeners stay connected, in silence: they would only connect again."""
@@ -274,6 +280,7 @@ class StreamConnection(asyncio.Protocol):
         self._admitted = False
         self.name = "a listener"
         self.host = ""
+        self.address = ("", 0)
         self.held_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -304,6 +311,7 @@ class StreamConnection(asyncio.Protocol):
         self._stream_id = int.from_bytes(self._hello[:_ID_BYTES], "little")
         peer = self._transport.get_extra_info("peername") or ("?", 0)
         self.host = str(peer[0])
+        self.address = (self.host, int(peer[1]))
         self.name = f"{peer[0]}:{peer[1]}, a listener of stream {self._stream_id},"
         self._hub.memory.join(self)
         self._hub.join(self._stream_id, self)

@@ -170,7 +170,9 @@ class TrafficManagers:
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
-        self._batch_ticks = BatchTicks()
+        self._batch_ticks = BatchTicks(self._has_left_tick)
+        self.has_unread_state: Callable[[str], bool] = lambda _host: False
+        """Has somebody on a host not read a state that was sent there? Set by whoever sends states."""
         self._managers: dict[ManagerOwner, _Manager] = {}
         self._held: list[_Held] = []
         self._looking = False
@@ -192,6 +194,12 @@ class TrafficManagers:
         if name != ASKS:  # a traffic manager's thread asks for them at any time
             self._batch_ticks.called(client, name)
         return name if name in _NOTED else ""
+
+    def _has_left_tick(self, client: ManagerOwner) -> bool:
+        """Has a client read the state of its tick, and its traffic manager ended the cycle that follows?"""
+        manager = self._managers.get(client)
+        waits = manager is not None and manager.due and not (manager.phase is _Phase.SETTLED or manager.has_batch)
+        return not waits and not self.has_unread_state(client.host)
 
     def _ends_cycle(self, client: ManagerOwner) -> bool:
         """Is a batch the one with which a traffic manager ends its cycle? It makes one in each, before its client goes on."""
@@ -385,7 +393,7 @@ class TrafficManagers:
     def _send(self, client: ManagerOwner, send: Callable[[], None]) -> None:
         for owner, manager in self._managers.items():
             manager.due = owner is client and manager.phase is not _Phase.TICKED
-            manager.late = manager.phase is _Phase.CYCLING
+            manager.late, manager.has_batch = manager.phase is _Phase.CYCLING, False
             manager.phase = _Phase.TICKED
         own = self._managers.get(client)
         if own is not None:
