@@ -72,7 +72,7 @@ def test_what_a_sensor_sends_waits_for_a_tick_of_another_kind_and_the_state_does
 
 
 def test_what_a_sensor_sends_is_let_go_when_the_client_is_quiet(server, monkeypatch):
-    monkeypatch.setattr(batch_ticks, "_LOOK_S", 0.005)
+    monkeypatch.setattr(batch_ticks, "_LOOK_S", 0.002)
     with listening(server) as (client, sensor):
         frame = batch_tick(client)
         assert frame_of(sensor.message()) == frame

@@ -6,11 +6,11 @@ cores. As soon as each of them has taken a message of a sensor, none is left to 
 time-out, for minutes in an evaluation, and the server has nothing to do. On two cores two sensors are enough.
 
 On the wire such a tick is a ``tick_cue`` right behind an ``apply_batch`` of the same client. From then on what sensors send is
-kept here, in its order, while states and answers go out. It is let go when the client has left the call, and has made no
-further batch or tick in two looks, ``_LOOK_S`` apart; or when it makes a tick of another kind, in which it does not hold that
-lock. A client leaves the call when it has read the state and its traffic manager has ended its cycle. On a busy machine that
-may take long, so both are looked at: see ``is_outside``. What a client has not read of the tick before when it begins the call
-cannot be called back.
+kept here, in its order, while states and answers go out. It is let go when the client makes a tick of another kind, in which
+it does not hold that lock; or when it has left the call and makes no further one for a while. A client has left the call when
+it has read the state and its traffic manager has ended its cycle (``is_outside``). On a busy machine that takes long, and so
+does the way to the next call: the while is as long as the client took to leave, and at least ``_QUIET_S``. What a client has
+not read of the tick before when it begins the call cannot be called back.
 
 Lives in the event loop.
 """
@@ -22,10 +22,10 @@ from typing import Any, Final, Protocol
 _BATCH: Final = "apply_batch"
 _TICK: Final = "tick_cue"
 WAITED_FOR: Final = frozenset({_BATCH, _TICK})
-# A client that goes on with the next such call makes it within this time.
-_LOOK_S: Final = 0.005
+_LOOK_S: Final = 0.002
+_QUIET_S: Final = 0.01
 # How long a client may take to leave the call: it may have been stopped, or what can be seen of it is wrong.
-_LEAVE_S: Final = 0.5
+_LEAVE_S: Final = 1.0
 _MAX_KEPT_BYTES: Final = 64 << 20
 
 
@@ -73,18 +73,24 @@ class BatchTicks:
             return
         self._open[client] = max(0, self._open[client] - 1)
         if not self._open[client]:
-            self._await_look(client, asyncio.get_running_loop().time() + _LEAVE_S, was_outside=False)
+            now_s = asyncio.get_running_loop().time()
+            self._await_look(client, now_s, now_s)
 
-    def _await_look(self, client: Ticker, until_s: float, *, was_outside: bool) -> None:
+    def _await_look(self, client: Ticker, answered_s: float, inside_s: float) -> None:
         self._stop_timer(client)
-        self._timers[client] = asyncio.get_running_loop().call_later(_LOOK_S, self._look, client, until_s, was_outside)
+        loop = asyncio.get_running_loop()
+        self._timers[client] = loop.call_later(_LOOK_S, self._look, client, answered_s, inside_s)
 
-    def _look(self, client: Ticker, until_s: float, was_outside: bool) -> None:
-        is_outside = self._is_outside(client)
-        if (is_outside and was_outside) or asyncio.get_running_loop().time() > until_s:
+    def _look(self, client: Ticker, answered_s: float, inside_s: float) -> None:
+        """See whether a client, which was inside at ``inside_s``, has been outside for long enough."""
+        now_s = asyncio.get_running_loop().time()
+        if not self._is_outside(client):
+            inside_s = now_s
+        quiet_s = max(_QUIET_S, inside_s - answered_s)
+        if now_s - inside_s >= quiet_s or now_s - answered_s > _LEAVE_S:
             self.gone(client)
         else:
-            self._await_look(client, until_s, was_outside=is_outside)
+            self._await_look(client, answered_s, inside_s)
 
     def gone(self, client: Ticker) -> None:
         """A client has left the call, or has disconnected."""
@@ -94,7 +100,7 @@ class BatchTicks:
             self._let_go()
 
     def keep(self, send: Callable[[], None], size_bytes: int) -> bool:
-        """Keep what a sensor sends for as long as a client is inside; False: nobody is, so it is sent now."""
+        """Keep what a sensor sends for as long as a client is inside; False: none is, so it is sent now."""
         if not self._open:
             return False
         self._kept.append(send)

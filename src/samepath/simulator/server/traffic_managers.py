@@ -172,7 +172,7 @@ class TrafficManagers:
         self._log = log
         self._batch_ticks = BatchTicks(self._has_left_tick)
         self.has_unread_state: Callable[[str], bool] = lambda _host: False
-        """Has somebody on a host not read a state that was sent there? Set by whoever sends states."""
+        """Return True if a client on a host has not read a state that was sent to it; set by the server or node."""
         self._managers: dict[ManagerOwner, _Manager] = {}
         self._held: list[_Held] = []
         self._looking = False
