@@ -73,9 +73,17 @@ def test_what_a_sensor_sends_waits_for_a_tick_of_another_kind_and_the_state_does
 
 def test_what_a_sensor_sends_is_let_go_when_the_client_is_quiet(server, monkeypatch):
     monkeypatch.setattr(batch_ticks, "_LOOK_S", 0.002)
+    waits = server._rpc.managers._batch_ticks._quiet_s
     with listening(server) as (client, sensor):
-        frame = batch_tick(client)
-        assert frame_of(sensor.message()) == frame
+        for wait_s in (0.05, 0.025, 0.0125, 0.01, 0.01):
+            frame = batch_tick(client)
+            assert frame_of(sensor.message()) == frame
+            assert list(waits.values()) == [wait_s]
+        monkeypatch.setattr(batch_ticks, "_LOOK_S", LONG_S)
+        batch_tick(client)
+        batch_tick(client)  # one right after the other
+        assert not waits
+        client.value("tick_cue")
 
 
 @pytest.mark.parametrize("reads", [True, False])

@@ -9,8 +9,9 @@ On the wire such a tick is a ``tick_cue`` right behind an ``apply_batch`` of the
 kept here, in its order, while states and answers go out. It is let go when the client makes a tick of another kind, in which
 it does not hold that lock; or when it has left the call and makes no further one for a while. A client has left the call when
 it has read the state and its traffic manager has ended its cycle (``is_outside``). On a busy machine that takes long, and so
-does the way to the next call: the while is as long as the client took to leave, and at least ``_QUIET_S``. What a client has
-not read of the tick before when it begins the call cannot be called back.
+does the way to the next call: the while is as long as the client took to leave, and at least ``_QUIET_S``. A client that makes
+no such calls one right after the other waits less and less, down to ``_SHORT_S``. What a client has not read of the tick before
+when it begins the call cannot be called back.
 
 Lives in the event loop.
 """
@@ -23,7 +24,8 @@ _BATCH: Final = "apply_batch"
 _TICK: Final = "tick_cue"
 WAITED_FOR: Final = frozenset({_BATCH, _TICK})
 _LOOK_S: Final = 0.002
-_QUIET_S: Final = 0.01
+_QUIET_S: Final = 0.1
+_SHORT_S: Final = 0.01
 # How long a client may take to leave the call: it may have been stopped, or what can be seen of it is wrong.
 _LEAVE_S: Final = 1.0
 _MAX_KEPT_BYTES: Final = 64 << 20
@@ -43,6 +45,7 @@ class BatchTicks:
         self._last: dict[Ticker, str] = {}  # the name of each client's last call, if it was a batch
         self._open: dict[Ticker, int] = {}  # batches and ticks of clients inside that are not answered
         self._timers: dict[Ticker, asyncio.TimerHandle] = {}
+        self._quiet_s: dict[Ticker, float] = {}  # where it is not _QUIET_S
         self._kept: list[Callable[[], None]] = []
         self._kept_bytes = 0
 
@@ -51,10 +54,12 @@ class BatchTicks:
         follows_batch = self._last.pop(client, "") == _BATCH
         if name == _BATCH:
             self._last[client] = name
+            if client in self._open:
+                self._quiet_s.pop(client, None)
         if name == _TICK and follows_batch and client not in self._open:
             self._open[client] = 0
         elif name == _TICK and not follows_batch:
-            self.gone(client)
+            self._leave(client)
         if client in self._open and name in WAITED_FOR:
             self._open[client] += 1
             self._stop_timer(client)
@@ -86,14 +91,19 @@ class BatchTicks:
         now_s = asyncio.get_running_loop().time()
         if not self._is_outside(client):
             inside_s = now_s
-        quiet_s = max(_QUIET_S, inside_s - answered_s)
-        if now_s - inside_s >= quiet_s or now_s - answered_s > _LEAVE_S:
-            self.gone(client)
+        quiet_s = self._quiet_s.get(client, _QUIET_S)
+        if now_s - inside_s >= max(quiet_s, inside_s - answered_s) or now_s - answered_s > _LEAVE_S:
+            self._quiet_s[client] = max(_SHORT_S, quiet_s / 2.0)
+            self._leave(client)
         else:
             self._await_look(client, answered_s, inside_s)
 
     def gone(self, client: Ticker) -> None:
-        """A client has left the call, or has disconnected."""
+        """A client has disconnected."""
+        self._quiet_s.pop(client, None)
+        self._leave(client)
+
+    def _leave(self, client: Ticker) -> None:
         self._last.pop(client, None)
         self._stop_timer(client)
         if self._open.pop(client, None) is not None and not self._open:
