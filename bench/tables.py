@@ -772,6 +772,37 @@ def fuzz() -> str:
     return _markdown(("from a grammar", "tried", "taken", "refused in a line", "what came of it"), rows, told)
 
 
+def hostile() -> str:
+    """An honest client beside hostile messages, the server's memory, and SIGTERM."""
+    found = _figures("hostile")
+
+    def slowest_ms(attack: str, clock: str) -> str:
+        calls = found[attack]["calls"].values()
+        return " / ".join(f"{1e3 * max(call[f'{clock}_s'][share] for call in calls):.0f}" for share in ("p50", "p99", "max"))
+
+    kinds = (("hostile", "hostile"), ("legal", "legal, but heavy"))
+    rows: Rows = [
+        (
+            f"{found[attack]['messages']:,} {words} messages of {len(found[attack]['kinds'])} kinds",
+            slowest_ms(attack, "attacked_processor"),
+            slowest_ms(attack, "attacked_wall"),
+            slowest_ms(attack, "quiet_wall"),
+            f"{found[attack]['peak_growth_mib']:.0f} of {found['memory_mib']} MiB",
+        )
+        for attack, words in kinds
+    ]
+    columns = (
+        "from four clients",
+        "an honest client's slowest call: processor time of the server until its answer (median / p99 / most, ms)",
+        "by the wall clock",
+        "on a quiet server",
+        "memory of `--memory-mib`",
+    )
+    load = f"other work kept the machine busy, load average {found['hostile']['load_average']:.0f}"
+    ends = f"SIGTERM ended the server within {max(found['sigterm_s'].values()):.1f} s while any of these kinds came"
+    return _markdown(columns, rows, f"{_made('hostile')}; {load}; {ends}")
+
+
 def paper_script() -> str:
     """The script of the paper's authors, test by test."""
     found = _figures("paper-script")
@@ -952,6 +983,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         repeats,
         kills,
         fuzz,
+        hostile,
         view,
         stranger,
         pythons,

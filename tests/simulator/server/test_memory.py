@@ -83,7 +83,7 @@ def test_what_is_reserved_is_taken_from_the_budget_and_named(lines):
     assert "8 are allowed (--memory-mib, beside 2 for what is on its way)" in lines[0]
 
 
-@pytest.mark.parametrize(("memory_mib", "reserved_mib"), [(1024, 64), (256, 64), (16, 4)])
+@pytest.mark.parametrize(("memory_mib", "reserved_mib"), [(1024, 96), (288, 96), (255, 85), (15, 5)])
 def test_a_server_keeps_memory_for_what_no_client_is_counted_for(memory_mib, reserved_mib, lines):
     assert process_budget(memory_mib * MIB, lines.append).most_bytes == (memory_mib - reserved_mib) * MIB
 

@@ -18,7 +18,7 @@ _MIB: Final = 1 << 20
 GRAIN_BYTES: Final = 1 << 14
 """Changes smaller than this are not told: a call with its answer changes nothing in the sum."""
 _WORTH_BYTES: Final = _MIB
-_RESERVED_BYTES: Final = 64 * _MIB
+_RESERVED_BYTES: Final = 96 * _MIB
 
 
 class Holder(Protocol):
@@ -40,9 +40,9 @@ def process_budget(memory_bytes: int, log: Callable[[str], None]) -> "MemoryBudg
     """The budget of a server or a node, of all the memory that its clients may take.
 
     Answers between two threads, a message that is being read and freed memory that the system has not
-    got back yet take some 50 MB that no client is counted for.
+    got back yet take up to 80 MB that no client is counted for.
     """
-    return MemoryBudget(memory_bytes, log, min(_RESERVED_BYTES, memory_bytes // 4))
+    return MemoryBudget(memory_bytes, log, min(_RESERVED_BYTES, memory_bytes // 3))
 
 
 class MemoryBudget:
@@ -94,9 +94,9 @@ class MemoryBudget:
             fits = sum(holder.held_bytes for holder in here) <= self.most_bytes
             if worst is None or (fits and worst.held_bytes < _WORTH_BYTES):
                 return
-            reserved = f", beside {self._reserved_bytes / _MIB:g} for what is on its way" if self._reserved_bytes else ""
+            reserved = f", beside {self._reserved_bytes / _MIB:.4g} for what is on its way" if self._reserved_bytes else ""
             self._log(
-                f"{worst.name} was cut off: {self.held_bytes / _MIB:.1f} MiB wait for clients, {self.most_bytes / _MIB:g} are "
+                f"{worst.name} was cut off: {self.held_bytes / _MIB:.1f} MiB wait for clients, {self.most_bytes / _MIB:.4g} are "
                 f"allowed (--memory-mib{reserved}), and it has most of them, {worst.held_bytes / _MIB:.1f}"
             )
             self._holders[worst] = False
