@@ -363,6 +363,11 @@ def _tick_never_fails() -> Patch:
     return c, "_fails_at_s", lambda _state, _tick: 1e9
 
 
+def _builders_not_awaited() -> Patch:
+    """A tick waits no longer for nodes that build the map that was loaded."""
+    return c.Member, "is_building", property(lambda _self: False)
+
+
 MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "late-frame-accepted": _late_frame_accepted,
     "fence-forgotten": _fence_forgotten,
@@ -397,6 +402,7 @@ MUTATIONS: Final[dict[str, Callable[[], Patch]]] = {
     "slow-node-taken-out": _slow_node_taken_out,
     "slow-node-not-asked-again": _slow_node_not_asked_again,
     "tick-never-fails": _tick_never_fails,
+    "builders-not-awaited": _builders_not_awaited,
 }
 
 

@@ -25,7 +25,7 @@ FIRST_SEEDS = {
     "lost-work-not-reissued": 70, "ticket-not-journalled": 20, "answer-before-the-disk": 55, "late-joiner-waited-for": 110,
     "free-node-not-asked": 440, "deadline-without-end": 35, "node-does-not-dedup": 20, "held-frames-given-out-unasked": 235,
     "frames-of-another-sender-counted": 130, "patience-not-doubled": 485, "slow-node-taken-out": 30,
-    "slow-node-not-asked-again": 165, "tick-never-fails": 30,
+    "slow-node-not-asked-again": 165, "tick-never-fails": 30, "builders-not-awaited": 570,
 }  # fmt: skip
 
 

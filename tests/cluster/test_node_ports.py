@@ -1,4 +1,4 @@
-"""A node whose port another program has: it waits if nobody chose the port, and says so if a user did."""
+"""A node whose port another program has waits for it; a node on a port that a user chose ends with an error."""
 
 import socket
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ def cluster():
 
 
 @pytest.mark.parametrize("taken", [0, 1])
-def test_a_node_waits_until_a_port_that_nobody_chose_is_free(cluster, taken):
+def test_a_node_waits_until_a_port_that_no_user_chose_is_free(cluster, taken):
     with two_ports(taken) as (port, other):
         node = ThreadedNode(cluster, "node-1", port=port, waits_for_port=True)
         cluster.nodes.append(node)

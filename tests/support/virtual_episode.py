@@ -17,7 +17,7 @@ from samepath.simulator.server.rendering import RenderRequest
 
 STEP_S = 0.05
 NEVER_S = 1e6
-"""A frame that takes so long is one that nobody waits for: its tick must fail."""
+"""A frame that takes so long must fail its tick."""
 MAIN = 0
 """Where the main server's own clients are at home."""
 VERSION, FINGERPRINT, BOOT, PICTURE = "1", "f", "this host", "a picture"

@@ -51,7 +51,7 @@ LIMITS = ServerLimits()
 TICKS_MOST = 65
 FENCED_MOST = 4096
 # How many nodes the heaviest frame may cost their place in a tick: each time the others have twice as long.
-TAKEN_OUT_MOST = 6
+MAX_TAKEN_OUT = 6
 
 
 class RunStopped(Exception):  # noqa: N818 - no error
@@ -275,11 +275,11 @@ class VirtualMain:
                 slow = over_a_frame and effect.fenced and self._is_waited_for(before, effect.member)
                 check(not slow, f"{effect.member.name} was taken out, it spoke, and no other node has drawn its frame")
 
-        few = self._taken_out <= TAKEN_OUT_MOST or self._is_troubled()
+        few = self._taken_out <= MAX_TAKEN_OUT or self._is_troubled()
         check(few, f"tick {self.state.frame} has cost {self._taken_out} nodes their place, and nothing was wrong with them")
 
     def _is_troubled(self):
-        """Has anything befallen a node since this tick began?"""
+        """Return True if a node is or was in trouble since this tick began."""
         world = self.world
         troubled = any(node.troubled_s is None for node in world.running.values())
         return troubled or world.last_trouble_s > self._ticked_s or world.plan.lossy > 0.0

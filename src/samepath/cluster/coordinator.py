@@ -17,10 +17,10 @@ comes back is a new member with a new connection: there is no way back into an o
   result counts, the second is dropped.
 * *Only this tick's results count.* A result belongs to an assignment that is still pending; what nobody waits for is ignored,
   and a fenced node has no assignments.
-* *A slow frame ends.* A frame that takes longer than any node is given would cost one node after the other its place, for
-  ever. So a node that sends heartbeats is kept until another one has drawn what it owes; each node that is taken out because
-  it was silent doubles the time that others have for that sensor; the last node that can draw is kept until it is silent for
-  ``Timeouts.silent_s``; and a tick without a new frame for ``Timeouts.frame_s`` fails.
+* *A slow frame ends.* Without limits, a frame that takes too long would have all nodes taken out, again and again. A node
+  that sends heartbeats is kept until another one has drawn the same frame. Each node that is taken out because it was silent
+  doubles the time that others have for that sensor. The last node that can draw is kept until it is silent for
+  ``Timeouts.silent_s``. A tick without a new frame for ``Timeouts.frame_s`` fails.
 * *State before frames.* Every tick is sent to all nodes, also to those that draw nothing, and its digest comes back: a node
   that holds another state is fenced at the first tick that shows it.
 
@@ -294,7 +294,7 @@ def _hangs_at_s(state: ClusterState, member: Member) -> float:
 def _frozen_at_s(state: ClusterState, member: Member) -> float:
     """When a node that owes something and sends no heartbeats counts as frozen.
 
-    The last node that can draw never does: nobody could take over. It has until it is silent (:func:`_silent_at_s`).
+    The last node that can draw never does, because no other node could take over. :func:`_silent_at_s` applies to it.
     """
     if renderers(state) == [member]:
         return math.inf

@@ -71,7 +71,7 @@ class NodeSettings:
 
     ``compress``: whether frames for other hosts may go compressed. ``cores`` are those that it may use; none: all. ``renderer``
     is software, cuda or auto: a cluster draws the same bytes everywhere, so no other one is taken. ``waits_for_port``: the
-    port was not chosen by a user, so a node waits until nobody else has it, instead of giving up.
+    port was not chosen by a user, so the node waits until it is free, instead of ending.
     """
 
     name: str
@@ -202,7 +202,7 @@ class Node:
         self._servers = await self._take_ports()
         if not self._servers:
             self._close_ports()
-            return self._code  # it was told to go before its ports were free
+            return self._code  # it was stopped before its ports were free
         self._rpc_port, self._stream_port = (server.port for server in self._servers)
         try:
             self._link = NodeLink(
@@ -230,8 +230,8 @@ class Node:
         return self._code
 
     async def _take_ports(self) -> tuple[Listener, ...]:
-        """Take the ports for calls and streams; nothing if the node is told to go before they are free."""
-        settings, has_told = self._settings, False
+        """Take the ports for calls and streams; nothing if the node is stopped before they are free."""
+        settings, has_logged = self._settings, False
         while not self._over.is_set():
             calls = None
             try:
@@ -243,8 +243,8 @@ class Node:
                     calls.close()
                 if not isinstance(error, PortTakenError) or not settings.waits_for_port:
                     raise
-                if not has_told:
-                    has_told = True
+                if not has_logged:
+                    has_logged = True
                     ports = f"{settings.host}:{settings.port} or {settings.port + 1}"
                     self._log(f"{ports} is taken by another program: {settings.name} starts when both are free")
             with suppress(TimeoutError):

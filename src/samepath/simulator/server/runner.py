@@ -134,7 +134,7 @@ class EpisodeRunner:
         self.submit(CallAnswered(call.caller, call.id, result))
 
     def keep_busy(self) -> None:
-        """Count the present command anew: it waits for something that has a limit of its own, so it does not hang."""
+        """Restart the time of the present command: it waits for something that has a limit of its own, so it does not hang."""
         if self._busy_since_s is not None:
             self._busy_since_s = self._clock.monotonic_s()
 
