@@ -946,6 +946,82 @@ def origins() -> str:
     return _markdown(("result", "day", "commit", "tree", "machine", "command"), rows, f"{len(rows)} results")
 
 
+def coverage() -> str:
+    """How often each statement is wrong, in the worst world simulated."""
+    found = _figures("coverage")
+    rows: Rows = []
+    for name, sentence in found["sentences"].items():
+        mine = [row for row in found["rows"] if row["statement"] == name]
+        drawn = [row for row in mine if row["studies"]]
+        worst = max(drawn or mine, key=lambda row: row["simulated"])
+        low, high = (_share(limit) for limit in worst["interval"])
+        error = _share(worst["simulated"]) + (f" ({low} to {high})" if worst["studies"] else " (exact)")
+        exact = [row["simulated"] for row in mine if not row["studies"]]
+        searched = _share(max(exact)) if drawn and exact else ""
+        before = max((row["before"] for row in mine if row["before"] is not None), default=None)
+        rows.append(
+            (
+                sentence,
+                str(len(mine)),
+                _share(worst["promised"]),
+                f"{error}: {worst['world']}",
+                searched,
+                "" if before is None else _share(before),
+            )
+        )
+    head = ("statement", "worlds", "promised", "worst simulated (95 % interval)", "worst found by search", "uncorrected")
+    return _markdown(head, rows, _made("coverage"))
+
+
+def coverage_worlds() -> str:
+    """The errors in the worlds that a reader would try first."""
+    found = _figures("coverage")["rows"]
+    rows: Rows = [
+        (
+            row["statement"],
+            row["world"],
+            f"{_share(row['simulated'])} ({_share(row['interval'][0])} to {_share(row['interval'][1])})",
+            "" if row["before"] is None else _share(row["before"]),
+        )
+        for row in found
+        if row["world"] in _WORLDS
+    ]
+    return _markdown(("statement", "world", "wrong (95 % interval)", "uncorrected"), rows, _made("coverage"))
+
+
+_WORLDS: Final = (
+    "10 % in each of 12 scenarios x 1 loads, 10 runs a cell",
+    "5 % in each of 6 scenarios x 4 loads, 10 runs a cell",
+    "2 % in each of 6 scenarios x 4 loads, 20 runs a cell",
+    "three equal outcomes, 50 runs: upper bound",
+    "ten equal outcomes, 100 runs: upper bound",
+    "all 10 runs differ: upper bound",
+    "until rate < 20 %, truth 15 %, 1 other outcome",
+    "until rate < 30 %, truth 20 %, 1 other outcome",
+    "normal, 10 repeats",
+    "normal, 20 repeats",
+    "uniform, 10 repeats",
+    "Student's t, 3 degrees, 10 repeats",
+    "log-uniform, 6 decades, 12 repeats",
+)
+
+
+def coverage_power() -> str:
+    """In how many cells two real clusters are found."""
+    found = _figures("coverage")["power"]
+    worlds: dict[tuple[str, str], dict[str, str]] = {}
+    for row in found:
+        share, apart, repeats = row["world"].split(", ")
+        worlds.setdefault((share, repeats), {})[apart] = _share(row["simulated"])
+    columns = list(dict.fromkeys(row["world"].split(", ")[1] for row in found))
+    rows: Rows = [(*key, *(cells[column] for column in columns)) for key, cells in worlds.items()]
+    return _markdown(("second cluster", "repeats", *columns), rows, _made("coverage"))
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     writer.__name__: writer
     for writer in (
@@ -970,6 +1046,9 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
         replays,
         towns,
         compatibility,
+        coverage,
+        coverage_worlds,
+        coverage_power,
         examples,
         openscenario,
         leaderboard,

@@ -77,8 +77,8 @@ def test_peeking_with_clopper_pearson_would_not_hold():
 
 def test_the_stopping_rule_accepts_after_the_stated_number_of_clean_repeats_and_not_before():
     needed = repeats_until_stop(0.01)
-    assert may_stop(rate_bounds(0, needed + 1), 0.01) is not None, "the first run is compared with"
-    assert may_stop(rate_bounds(0, needed), 0.01) is None
+    assert may_stop(rate_bounds(0, needed), 0.01) is not None
+    assert may_stop(rate_bounds(0, needed - 1), 0.01) is None
 
 
 def test_the_stopping_rule_rejects_a_rate_that_is_plainly_too_high():

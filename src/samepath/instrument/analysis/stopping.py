@@ -75,7 +75,7 @@ class RateRule:
         """Say what it would take at least."""
         if self.divergent:
             return f"{self.divergent} of {self.repeats} are not of the largest outcome: not decided yet"
-        needed = repeats_until_stop(self.target, self.confidence) + 1
+        needed = repeats_until_stop(self.target, self.confidence)
         more = max(0, needed - self.repeats)
         return f"{more} more without divergence show a rate below {100 * self.target:g} %"
 
@@ -222,6 +222,6 @@ def plan_size(rate: float, power: float, confidence: float = CONFIDENCE) -> Plan
         confidence,
         repeats_needed(rate, power),
         repeats_needed(rate, confidence),
-        repeats_until_stop(rate, confidence) + 1,  # the first run only shows what the others are compared with
+        repeats_until_stop(rate, confidence),
         repeats_for_power(rate / 2, rate, power, confidence),
     )

@@ -257,10 +257,10 @@ def may_stop(bounds: RateBounds, target_rate: float) -> str | None:
 
 
 def repeats_until_stop(target_rate: float, confidence: float = CONFIDENCE) -> int:
-    """Return how many repeats like the first one the stopping rule needs to accept ``target_rate``."""
+    """Return how many repeats without any divergence the stopping rule needs to accept ``target_rate``."""
 
-    def accepts(like_first: int) -> bool:
-        return anytime_bounds(0, like_first + 1, confidence)[1] <= target_rate
+    def accepts(repeats: int) -> bool:
+        return anytime_bounds(0, repeats, confidence)[1] <= target_rate
 
     low, high = 1, 2
     while not accepts(high):
