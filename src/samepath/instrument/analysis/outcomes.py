@@ -27,7 +27,7 @@ MIN_REPEATS = 10
 # exponential, of Student's t with 3 degrees, or spread evenly over 1 to 12 decades, as errors that
 # grow exponentially are. ``bench/coverage.py`` counts. Few repeats need a wide gap; a lone repeat far
 # out needs a wider one than two clusters, because heavy tails make lone repeats.
-MIN_GAP_RATIO = {10: 5.5, 20: 6.0, 39: 6.0, 50: 3.5, 100: 2.5}
+MIN_GAP_RATIO = {10: 6.0, 20: 6.5, 39: 6.0, 50: 3.5, 100: 2.5}
 MIN_OUTLIER_RATIO = {20: 460.0, 30: 110.0, 50: 32.0, 100: 23.0}
 _LEAST_RATIO = min(*MIN_GAP_RATIO.values(), *MIN_OUTLIER_RATIO.values())
 
