@@ -110,13 +110,15 @@ def test_one_file_per_run_in_a_folder_is_one_cell(tmp_path):
     assert cell.header.cell == tmp_path.name
 
 
-def test_parquet_with_full_numbers_needs_no_declaration_to_count_as_full(tmp_path):
+def test_parquet_with_full_numbers_is_bit_identical_only_if_the_user_vouches_for_them(tmp_path):
     random = np.random.default_rng(2)
     columns = {"repeat": np.repeat([0, 1], 50), "actor": np.zeros(100, int), "tick": np.tile(np.arange(50), 2)}
     columns |= {axis: np.tile(random.normal(0, 10, 50), 2) for axis in "xyz"}
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")
     result = analyse_cell(read(tmp_path / "log.parquet")[0])
-    assert result.judgement.verdict == "bit-identical"
+    assert (result.judgement.verdict, result.spread.resolution.step_m) == ("identical-at-resolution", 0.0)
+    vouched = analyse_cell(read(tmp_path / "log.parquet", lossless=True)[0])
+    assert vouched.judgement.verdict == "bit-identical"
 
 
 def test_float32_numbers_limit_what_equality_shows_unless_the_user_vouches_for_them(tmp_path):
@@ -442,3 +444,87 @@ def test_a_column_whose_name_is_no_utf8_is_refused(tmp_path):
     path = large(tmp_path / "a.parquet", battery_charge_ratio=[1.0] * 4)
     path.write_bytes(path.read_bytes().replace(b"battery_charge_ratio", b"battery_charge_rati\xdf"))
     assert "not a whole Parquet file" in refusal(path)
+
+
+def two_cars(actor, *, staggered=False, repeats=2, more="", names=("1", "2")):
+    """Two cars side by side; ``actor`` is what the column is called that tells them apart."""
+    rows = [f"repeat,time,{actor},x,y{more}"]
+    for r in range(repeats):
+        for t in range(30):
+            for car in (0, 1):
+                at = 0.2 * t + (0.1 * car if staggered else 0.0)
+                extra = ",3,0.5" if more else ""
+                rows.append(f"{r},{at:.1f},{names[car]},{5.0 * at:.3f},{20.0 * car + 0.001 * t:.3f}{extra}")
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("staggered", [False, True])
+@pytest.mark.parametrize(
+    "actor",
+    ["VehicleID", "vehicleId", "vehicle-id", "Vehicle ID", "name", "Name", "role_name", "trackId", "EntityRef", "objectID"],
+)
+def test_common_names_of_actors_are_known_however_they_are_written(tmp_path, actor, staggered):
+    names = ("ego", "other") if actor in ("name", "Name", "role_name", "EntityRef") else ("17", "4")
+    (cell,) = read(write(tmp_path / "log.csv", two_cars(actor, staggered=staggered, names=names)))
+    assert len(cell.actors) == 2
+    assert analyse_cell(cell).judgement.verdict == "identical-at-resolution"
+
+
+@pytest.mark.parametrize("staggered", [False, True])
+@pytest.mark.parametrize(("actor", "names"), [("bolid", ("7", "9")), ("wagen", ("rot", "blau")), ("who", ("0", "1"))])
+def test_an_unknown_column_that_looks_like_the_actor_is_named(tmp_path, actor, names, staggered):
+    path = write(tmp_path / "log.csv", two_cars(actor, staggered=staggered, more=",gear,soc", names=names))
+    message = refusal(path)
+    assert f"column {actor!r} looks like the actor; name it with --map actor={actor}" in message
+    assert "remove" not in message
+    assert len(read(path, columns={"actor": actor})[0].actors) == 2
+    table = {
+        name: list(column)
+        for name, column in zip(
+            path.read_text().split("\n")[0].split(","),
+            zip(*(row.split(",") for row in path.read_text().split()[1:]), strict=True),
+            strict=True,
+        )
+    }
+    typed = {
+        name: pa.array([float(v) for v in column]) if name in ("time", "x", "y", "soc") else pa.array(column)
+        for name, column in table.items()
+    }
+    pq.write_table(pa.table(typed), tmp_path / "log.parquet")
+    assert f"--map actor={actor}" in refusal(tmp_path / "log.parquet")
+
+
+def test_rows_for_one_moment_are_never_to_be_removed_where_no_column_tells_actors_apart(tmp_path):
+    text = "repeat,time,x,y\n" + "".join(
+        f"{r},{t / 10},{t + 9.5 * car},1\n" for r in (0, 1) for t in range(9) for car in (0, 1)
+    )
+    message = refusal(write(tmp_path / "log.csv", text))
+    assert "no column tells actors apart among: repeat, time, x, y" in message
+    assert "--map actor=COLUMN" in message
+    assert "remove" not in message
+
+
+def test_a_column_that_is_read_as_the_actor_and_does_not_tell_all_apart_is_said(tmp_path):
+    text = two_cars("bolid", more=",vehicle,soc").replace("3,0.5", "truck,0.5")
+    assert "column 'bolid' looks like the actor" in refusal(write(tmp_path / "log.csv", text))
+
+
+def test_columns_of_one_car_are_not_taken_for_actors(tmp_path):
+    random = np.random.default_rng(3)
+    rows = ["repeat,time,x,y,gear,lane,phase,index"]
+    for r in range(2):
+        for t in range(60):
+            x, y = 0.7 * t, 3.5 * (t // 20)  # changes lanes at once, and stands at the end
+            rows.append(f"{r},{t / 10},{min(x, 30.0) + 1e-3 * random.normal():.6f},{y},{1 + t % 5},{t // 20},{'ab'[t % 2]},{t}")
+    (cell,) = read(write(tmp_path / "log.csv", "\n".join(rows)))
+    assert len(cell.actors) == 1
+
+
+def test_an_id_that_is_another_type_in_another_run_is_a_difference(tmp_path):
+    rows = [f"{r},{t / 10},1,{kind},{t},1" for r, kind in enumerate(("car", "car", "lorry")) for t in range(3)]
+    (cell,) = read(write(tmp_path / "log.csv", "\n".join(["repeat,time,actor,type,x,y", *rows])))
+    result = analyse_cell(cell)
+    assert [run.actors[0].type for run in cell.runs] == ["car", "car", "lorry"]
+    assert len(result.outcomes) == 2
+    assert result.judgement.verdict == "exceeds-tolerance"
+    assert (result.first_divergence.repeat, result.first_divergence.field) == (2, "type")

@@ -141,7 +141,7 @@ def _usual_step(values: Floats, error: float) -> float:
         places = (values - values[0]) / step
         whole = np.rint(places)
         if np.all(np.abs(places - whole) <= 2 * error / step) and len(np.unique(np.diff(whole))) >= _MULTIPLES_MIN:
-            return step
+            return float(step)
     return 0.0
 
 

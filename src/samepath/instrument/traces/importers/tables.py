@@ -412,16 +412,9 @@ _SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "cell": ("cell",),
     "repeat": ("repeat", "repeatno", "repeat_no", "repeat_id", "run", "run_id", "runno", "run_no", "episode"),
     "actor": (
-        "actor",
-        "agentno",
-        "actor_id",
-        "agent",
-        "agent_id",
-        "agentid",
-        "vehicle_id",
-        "track_id",
-        "object_id",
-        "id",
+        *("actor", "agentno", "actor_id", "agent", "agent_id", "vehicle_id", "track_id", "object_id", "obj_id", "id"),
+        *("veh_id", "car_id", "entity_id", "entity", "participant_id", "road_user_id", "walker_id", "pedestrian_id"),
+        *("actor_name", "vehicle_name", "object_name", "entity_ref", "role_name", "vehicle", "car", "track", "object", "name"),
     ),
     "actor_type": ("actor_type", "agenttype", "agent_type", "type", "type_id", "class", "object_type"),
     "tick": ("tick", "frame", "step", "frame_id", "frame_number"),
@@ -506,7 +499,12 @@ def map_columns(names: Sequence[str], wanted: Mapping[str, str], where: str) -> 
 
 
 def _is_called(header: str, synonym: str, units: Mapping[str, float]) -> bool:
-    return split_unit(header, units)[0].lower() == synonym or header.lower() == synonym
+    """Return True if a header has this name: VehicleID, vehicleId, vehicle-id and vehicle_id are one."""
+    return _plain(synonym) in (_plain(split_unit(header, units)[0]), _plain(header))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_.-]+", "", name).lower()
 
 
 def _target(text: str, where: str) -> str:

@@ -15,6 +15,7 @@ from samepath.core.channels import POSITION, STANDARD, check_channels
 from samepath.core.errors import InputError, printable
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.importers import SOURCE, Align, ImportOptions, too_large
+from samepath.instrument.traces.importers.hidden_actors import LoggedRows, refuse_hidden_actor
 from samepath.instrument.traces.importers.tables import EXACT_BELOW, KEYS, Column, LogTable, header_of, map_columns, open_table
 from samepath.instrument.traces.records import Actor, Header, Repeat, RunEnd, row_digests
 
@@ -75,7 +76,7 @@ def _channels(columns: dict[str, Column]) -> tuple[str, ...]:
     return check_channels((*named, *sorted(name for name in columns if name not in STANDARD and name not in KEYS)))
 
 
-def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints, align: Align) -> _Rows:
+def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints, options: ImportOptions) -> _Rows:
     channels = _channels(columns)
     values = np.empty((log.rows, len(channels)))
     for index, channel in enumerate(channels):
@@ -87,7 +88,11 @@ def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints, align: Align)
         tick = log.whole(columns["tick"].name)
         if tick is None:
             raise InputError(f"{log.path}: whole numbers were wanted in column {columns['tick'].name!r} (tick)")
-    time_s = _times_s(log, columns["time_s"], repeat, align) if "time_s" in columns else None
+    time_s = _times_s(log, columns["time_s"], repeat, options.align) if "time_s" in columns else None
+    moment = tick if tick is not None else time_s
+    if moment is not None:
+        axes = [channels.index(name) for name in POSITION if name in channels]
+        refuse_hidden_actor(LoggedRows(log, repeat, actor, moment, values[:, axes]), columns, options)
     return _Rows(log, np.arange(log.rows), repeat, actor, types, tick, time_s, values)
 
 
@@ -140,7 +145,7 @@ def _repeat_numbers(log: LogTable, column: str) -> Ints:
 
 
 def _cells_of(log: LogTable, columns: dict[str, Column], options: ImportOptions) -> list[MemoryCell]:
-    rows = _rows(log, columns, _repeat_numbers(log, columns["repeat"].name), options.align)
+    rows = _rows(log, columns, _repeat_numbers(log, columns["repeat"].name), options)
     if "cell" not in columns:
         return [_build(log.path.stem, log.path, [rows], columns, options)]
     words = log.words(columns["cell"].name)
@@ -178,7 +183,7 @@ def _cell_of_files(folder: Path, logs: list[LogTable], options: ImportOptions) -
                 f"but {logs[0].path.name} has {', '.join(_channels(mapped[0]))}"
             )
     parts = [
-        _rows(log, columns, np.full(log.rows, number), options.align)
+        _rows(log, columns, np.full(log.rows, number), options)
         for number, (log, columns) in enumerate(zip(logs, mapped, strict=True))
     ]
     return _build(folder.name or str(folder), folder, parts, mapped[0], options)
