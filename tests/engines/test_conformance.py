@@ -283,3 +283,70 @@ def test_a_broken_simulator_fails_the_check_it_breaks(broken, check, words):
 def test_a_simulator_whose_runs_depend_on_each_other_is_caught_only_where_it_promises_more():
     assert not any(result.problem for result in conformance.check_all(Leaky)), "it declares that it does not repeat itself"
     assert not any(result.problem for result in conformance.check_all(Exact))
+
+
+class DrivesThrough(Good):
+    """Two cars that pass through each other: 0.15 m between their centres, without an event."""
+
+    collisions, kind, apart_m, reported = True, "car", 0.15, False
+
+    def info(self):
+        found = super().info()
+        return replace(found, capabilities=replace(found.capabilities, collisions=self.collisions))
+
+    def run(self, request, recorder, on_tick=no_tick):
+        check_request(self.info(), request)
+        for actor in (1, 2):
+            recorder.actor(actor, self.kind)
+        for tick in range(1, 16):
+            recorder.state(tick, 1, {"x_m": 2.0 * tick, "y_m": 0.0})
+            recorder.state(tick, 2, {"x_m": 30.0 - 2.0 * tick, "y_m": self.apart_m})
+            if self.reported and tick == 8:
+                recorder.event(tick, "collision", 1, 2, (1.0, 0.0, 0.0))
+            on_tick(tick)
+            if tick == self.last_tick(request):
+                return recorder.end(tick, "duration")
+        return recorder.end(15, "done")
+
+
+def _result(check, broken):
+    return next(result for result in conformance.check_all(broken) if result.name == check)
+
+
+def test_bodies_that_overlap_without_a_contact_fail_or_are_remarked():
+    class SaysNothing(DrivesThrough):
+        collisions = False
+
+    class Reports(DrivesThrough):
+        reported = True
+
+    class Walkers(DrivesThrough):
+        kind, apart_m = "walker.pedestrian.0001", 0.5
+
+    class PassBeside(DrivesThrough):
+        apart_m = 1.9
+
+    told = "road: 0.15 m between the centres of actors 1 and 2 (car, car) at tick 8"
+    assert _result("reports contacts", DrivesThrough).problem == f"{told}, but no collision is reported"
+    said = _result("reports contacts", SaysNothing)
+    assert (said.problem, said.remark.startswith(told)) == ("", True)
+    for clean in (Reports, Walkers, PassBeside, Good):
+        result = _result("reports contacts", clean)
+        assert (result.problem, result.remark) == ("", ""), clean
+
+
+def test_what_few_equal_runs_cannot_exclude_is_said_and_more_runs_can_be_asked_for():
+    class FailsOnce(Good):
+        def state(self, tick, request, settings):
+            return {"x_m": 2.0 * tick + (0.001 if request.repeat == 13 else 0.0), "y_m": 0.0}
+
+    few = _result("repeats itself if it says so", FailsOnce)
+    assert few.problem == ""
+    assert "3 runs of each scenario are equal; this excludes only that more than 63.2 % of runs differ" in few.remark
+    assert "misses a fault in one run of 20 with probability 86 %" in few.remark
+    many = {result.name: result for result in conformance.check_all(FailsOnce, runs=60)}
+    assert "60 repeats gave 2 digests" in many["repeats itself if it says so"].problem
+    # The bound is exact: at that rate, so many equal runs come in one of 20 tries.
+    for runs in (3, 20, 59):
+        rate = float(conformance.excluded_words(runs).split("more than ")[1].split(" %")[0]) / 100
+        assert (1 - rate) ** runs == pytest.approx(0.05, rel=0.02)

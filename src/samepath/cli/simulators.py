@@ -10,7 +10,7 @@ from rich.text import Text
 from samepath.cli.common import name_values, stdout_console
 from samepath.core.errors import InputError, SamepathError
 from samepath.engines import registry
-from samepath.engines.conformance import check_all
+from samepath.engines.conformance import RUNS, check_all
 from samepath.engines.interface import Preset, Scalar, SimulatorInfo
 
 
@@ -89,14 +89,18 @@ def conformance(
     scenario: Annotated[
         list[str] | None, typer.Option("--scenario", help="Try only this scenario, of one that is slow; may be repeated.")
     ] = None,
+    runs: Annotated[
+        int, typer.Option("--runs", min=2, max=100_000, help="Runs of each scenario that must be equal, if it says so.")
+    ] = RUNS,
 ) -> None:
     """Run the conformance kit on a simulator; exit 1 if a check fails."""
     settings, scenarios = _settings(setting), scenario or []
     Preset(registry.create(simulator), settings, scenarios).close()
     failed = 0
-    for result in check_all(lambda: Preset(registry.create(simulator), settings, scenarios)):
+    for result in check_all(lambda: Preset(registry.create(simulator), settings, scenarios), runs):
         failed += bool(result.problem)
-        typer.echo(f"{'FAIL' if result.problem else 'ok  '}  {result.name}" + (f": {result.problem}" if result.problem else ""))
+        told = result.problem or result.remark
+        typer.echo(f"{'FAIL' if result.problem else 'ok  '}  {result.name}" + (f": {told}" if told else ""))
     raise typer.Exit(1 if failed else 0)
 
 
