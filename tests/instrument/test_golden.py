@@ -501,7 +501,10 @@ def test_a_scenario_file_is_found_from_the_golden_file_wherever_the_two_lie(tmp_
     assert check_golden(second / "golden" / "mine.golden", progress=False).same
     file = second / "scenarios" / "mine.yaml"
     file.write_text(json.dumps({**scenario, "actors": [{**actors[0], "path": [[0, 1], [5, 0]]}]}))
-    words = "\n".join(check_golden(second / "golden" / "mine.golden", progress=False).words())
+    lines = check_golden(second / "golden" / "mine.golden", progress=False).words()
+    assert lines[0].endswith(": not the same; 0 of 3 runs equal to the bit"), "no tolerance was given, so none is exceeded"
+    assert lines[1].strip().startswith("The scenario file "), "the reason comes before what follows from it"
+    words = "\n".join(lines)
     assert "First difference at tick 1 (0.1 s): actor 1 (vehicle.mercedes.coupe), in at least y_m, 1 m apart." in words
     assert "mine.yaml is not what it was when the golden file was written." in words
     file.unlink()

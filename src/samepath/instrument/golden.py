@@ -139,9 +139,11 @@ class RunCheck:
             return (f"{self.name}: {self.verdict.value}, {_runs(self.runs)} now",)
         exact = f"{self.equal} of {_runs(self.runs)} equal to the bit"
         limit = "" if self.tolerance_m is None else f", tolerance {format_length(self.tolerance_m)}"
-        lines = [f"{self.name}: {self.verdict.value}{limit}; {exact}", *(f"  {line}" for line in self.difference.words())]
-        lines += [f"  {line}" for line in (self._chance(), *self.changed) if line]
-        return tuple(lines)
+        # Without a tolerance none is exceeded: the runs are not the same, and that is all.
+        verdict = "not the same" if self.tolerance_m is None else self.verdict.value
+        # A scenario or setting that changed is the reason of all that follows.
+        lines = [*self.changed, *self.difference.words(), self._chance()]
+        return (f"{self.name}: {verdict}{limit}; {exact}", *(f"  {line}" for line in lines if line))
 
     def _chance(self) -> str:
         if self.runs < 2:

@@ -93,7 +93,9 @@ class RepeatedCalls:
     def words(self) -> str:
         """Say it, over as many lines as it takes."""
         limit = "" if self.tolerance_m is None else f", tolerance {format_length(self.tolerance_m)}"
-        head = f"{self.verdict.value}: {self.outcomes} different outcomes in {self.repeats} runs{limit}"
+        # Without a tolerance none is exceeded: the runs are not the same, and that is all.
+        verdict = self.verdict.value if self.passes or self.tolerance_m is not None else "not the same"
+        head = f"{verdict}: {self.outcomes} different outcomes in {self.repeats} runs{limit}"
         return "\n".join([head, *self.lines])
 
     def keep(self, folder: Path) -> Path | None:

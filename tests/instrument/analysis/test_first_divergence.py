@@ -15,6 +15,8 @@ from samepath.instrument.golden import check_golden, write_golden
 from samepath.instrument.golden_file import PATH_ERROR_M
 from samepath.instrument.repeated_calls import compare_values
 from samepath.instrument.replaying import first_difference
+from samepath.instrument.report.console import cell_table
+from samepath.instrument.report.words import exclusion
 from samepath.instrument.traces.cell import MemoryCell
 from samepath.instrument.traces.recorder import Recorder
 from tests.conftest import header
@@ -138,3 +140,24 @@ def test_the_distance_is_that_of_the_recorded_places():
     axes = [CHANNELS.index(axis) for axis in POSITION]
     row = np.flatnonzero((a.tick == 4) & (a.actor == 2))[0]
     assert found.distance_m == pytest.approx(float(np.linalg.norm(a.values[row, axes] - b.values[row, axes])), rel=1e-14)
+
+
+def test_what_repeats_cannot_exclude_claims_no_run_without_divergence_where_some_diverge():
+    runs = [run(repeat, moved(4) if repeat < 14 else lambda tick, actor: {}) for repeat in range(40)]
+    diverging = MemoryCell(header(channels=CHANNELS), runs)
+    clean = MemoryCell(header(channels=CHANNELS), [run(repeat) for repeat in range(20)])
+    both = samepath.analyse(diverging, clean, progress=False)
+    assert exclusion(both) == "20 repeats without divergence cannot exclude a rate below 13.9 % (95 % confidence)"
+    alone = samepath.analyse(diverging, progress=False)
+    assert exclusion(alone) == "40 repeats cannot exclude another divergence with a rate below 7.22 % (95 % confidence)"
+
+
+def test_a_sigma_above_the_largest_deviation_is_explained_once():
+    two = [run(0), run(1, moved(4, by=0.5))]
+    report = samepath.analyse(MemoryCell(header(channels=CHANNELS), two), progress=False)
+    summary = report.cells[0].summary
+    assert summary.max_sigma_m == pytest.approx(0.5 / 2**0.5)
+    assert summary.max_deviation_m == 0.25
+    assert "divides by n - 1" in str(cell_table(report, phases=False).caption)
+    same = samepath.analyse(MemoryCell(header(channels=CHANNELS), [run(0), run(1)]), progress=False)
+    assert cell_table(same, phases=False).caption is None

@@ -140,3 +140,16 @@ def test_a_bad_rule_in_a_study_is_one_line(repeats):
         make_plan(f"name: s\ndesign: {{simulators: control-exact, scenarios: crossing, repeats: {repeats}}}\n", "here")
     assert "\n" not in str(error.value)
     assert "repeats" in str(error.value)
+
+
+def test_a_plan_says_that_a_few_more_repeats_may_have_less_power():
+    from scipy import stats
+
+    size = plan_size(0.1, 0.9)
+
+    def strength(repeats):
+        allowed = [c for c in range(repeats) if stats.binom.cdf(c, repeats, 0.1) <= 0.05]
+        return stats.binom.cdf(max(allowed), repeats, 0.05)
+
+    assert strength(size.to_accept_half) >= 0.9 > min(strength(size.to_accept_half + more) for more in range(1, 12))
+    assert f"Run exactly {size.to_accept_half} for that: power rises in saw-teeth" in size.words()[-1]

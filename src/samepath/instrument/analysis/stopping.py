@@ -211,6 +211,7 @@ class PlannedSize:
             f"{self.to_accept} repeats without any divergence show that the rate is below {rate} ({sure} confidence).",
             f"{self.to_accept_growing} do so where one looks after every repeat: repeats: {{until: rate < {rate}, max: ...}}.",
             f"{self.to_accept_half} repeats show it with a power of {power} if the true rate is half of that.",
+            f"Run exactly {self.to_accept_half} for that: power rises in saw-teeth, so a few more repeats may have less.",
         )
 
 

@@ -228,6 +228,10 @@ def cell_table(document: Document, *, phases: bool) -> Table:
             str(cell.divergent),
             Text(verdict.value, style=STYLES[verdict]),
         )
+    figures = [(cell.summary.max_sigma_m or 0.0, cell.summary.max_deviation_m or 0.0) for cell in document.cells]
+    if any(sigma_m > deviation_m for sigma_m, deviation_m in figures):
+        told = "Sigma divides by n - 1, for all runs there could be; max dev. is of these n: of few runs sigma may be larger."
+        table.caption, table.caption_justify, table.caption_style = Text(told), "left", "dim"
     return table
 
 
