@@ -16,7 +16,7 @@ BENCHMARKS += ("growing", "coverage", "far", "report", "age")
 BENCHMARKS += ("explain", "causes", "replays", "compression", "interest", "unequal", "hosts", "proxy", "view", "view_live")
 BENCHMARKS += ("vru", "serve_kills", "hostile")
 # Take an hour or more, or a package index: only when they are named.
-WHEN_NAMED = ("standstill", "soak", "consistency", "traffic", "release", "stranger")
+WHEN_NAMED = ("standstill", "soak", "consistency", "traffic", "release", "stranger", "script_causes")
 # Take options of their own (see --help) and up to an hour; only when they are named, and alone.
 ALONE = {"thesis": "bench.thesis.command", "cluster-simulation": "bench.cluster_simulation", "tables": "bench.tables"}
 ALONE |= {

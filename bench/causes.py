@@ -85,6 +85,10 @@ class Judged:
     def right(self) -> bool:
         return self.said in self.truth
 
+    @property
+    def is_unknown(self) -> bool:
+        return self.said is Cause.UNKNOWN and not self.right
+
 
 def source_names() -> list[tuple[str, ...]]:
     """Every source alone, and every pair that can be switched on together."""
@@ -269,22 +273,25 @@ def cell_of(
 def main() -> bool:
     """Judge all and write the confusion matrix."""
     judged = [*judge_sources(source_names()), *judge_controls(), *judge_controllers(), *judge_engines()]
-    wrong = [case for case in judged if not case.right]
+    unknown = [case for case in judged if case.is_unknown]
+    wrong = [case for case in judged if not (case.right or case.is_unknown)]
     rows = []
     for what in dict.fromkeys(case.what for case in judged):
         mine = [case for case in judged if case.what == what]
         said = Counter(case.said.value for case in mine)
         truth = sorted({cause.value for case in mine for cause in case.truth})
         told, right = ", ".join(f"{cause} {count}" for cause, count in said.items()), sum(case.right for case in mine)
-        rows.append([what, ", ".join(truth), told, f"{right} of {len(mine)}", verdict(met=right == len(mine))])
+        rows.append(
+            [what, ", ".join(truth), told, f"{right} of {len(mine)}", verdict(met=not any(case in wrong for case in mine))]
+        )
     show("causes", ["what", "truth", "said", "right", "aim"], rows)
     matrix = Counter(
         (min(case.truth, key=lambda cause: (cause is not case.said, cause.value)).value, case.said.value) for case in judged
     )
     figures = {
         "partings": len(judged),
-        "right": len(judged) - len(wrong),
-        "unknown": sum(case.said is Cause.UNKNOWN for case in judged),
+        "right": sum(case.right for case in judged),
+        "unknown": len(unknown),
         "matrix": [{"truth": truth, "said": said, "count": count} for (truth, said), count in sorted(matrix.items())],
         "rows": [dict(zip(("what", "truth", "said", "right"), row[:4], strict=True)) for row in rows],
     }
