@@ -1,8 +1,8 @@
 """Is the cause that ``samepath twice`` names the right one? Scripts of known truth, with decoys beside the cause.
 
 Each script has one cause or two, how often it acts (always, 1 run in 3, 8 or 20), and decoys that act on nothing: a colour that
-is drawn, an unused draw, a clock that is read, an idle thread, a joined thread, a listening IMU. What is named must be a cause of
-the script, with its line; ``unknown`` is never wrong, and its share is printed.
+is drawn, an unused draw, a clock that is read, an idle thread, a joined thread, a listening IMU. What is named must be a cause
+of the script, with its line; ``unknown`` is never wrong, and its share is printed.
 
 Most cases run without a server: the script, its interpreter and all pins are real, and a small module in the place of CARLA's
 client writes calls down. Every ``_SERVED``-th case that has a common cause runs with CARLA's client against a server.
@@ -166,10 +166,11 @@ class Case:
 
 
 def cases(chance: random.Random) -> list[Case]:
-    """All causes alone at all rates, and pairs; each with some decoys; in random order."""
+    """All causes alone at all rates, and pairs; each with some decoys; in random order, rare causes last: they take longest."""
     found = [Case((name,), rate, ()) for name, rate in product(CAUSES, RATES)]
     found += [Case(pair, "always", ()) for pair in product(CAUSES, CAUSES) if pair[0] < pair[1]]
     chance.shuffle(found)
+    found.sort(key=lambda case: list(RATES).index(case.rate))
     return [replace(case, decoys=tuple(name for name in DECOYS if chance.random() < 0.5)) for case in found]
 
 

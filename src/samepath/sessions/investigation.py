@@ -95,14 +95,14 @@ def varied(pins: Pins, factor: ScriptFactor, number: int) -> Pins:
     return changes[factor]
 
 
-# Other hashes lay out memory otherwise, so that addresses can only be held together with them; an unsynchronised manager never
-# repeats, whatever its seed.
+# Other hashes lay out memory otherwise, so that addresses can only be held together with them. An unsynchronised manager never
+# repeats, whatever its seed; and to seed it is a call, which a run must make to equal the pinned ones.
 _PINS_OF: Final[dict[ScriptFactor, tuple[str, ...]]] = {
     ScriptFactor.HASH: ("hash_seed",),
     ScriptFactor.ADDRESSES: ("hash_seed", "addresses"),
     ScriptFactor.RANDOM: ("random", "line", "line_random"),
     ScriptFactor.CLOCK: ("clock", "line", "line_clock"),
-    ScriptFactor.MANAGER_MODE: ("manager_synchronous",),
+    ScriptFactor.MANAGER_MODE: ("manager_synchronous", "manager_seed"),
     ScriptFactor.MANAGER_SEED: ("manager_synchronous", "manager_seed"),
     ScriptFactor.ORDER: ("order",),
 }

@@ -330,8 +330,14 @@ def explain_pair(cell: CellTrace, a: int, b: int) -> Explanation:
 
 
 def explain_first(cell: CellTrace, a: int, b: int) -> ExplainedParting:
-    """Explain one parting, of two repeats that are known to part: what a report tells."""
-    return _explain_pair(cell, cell.sensor_tables(), cell.load(a), cell.load(b), (a,), (b,))
+    """Explain one parting, of two repeats that are known to part: what a report tells.
+
+    Other repeats with the same outcomes are read for what their inputs say about the cause.
+    """
+    digests = {run.repeat: run.digest for run in cell.runs}
+    branches = [[repeat for repeat, digest in digests.items() if digest == digests[one]] for one in (a, b)]
+    found = _explain_pair(cell, cell.sensor_tables(), cell.load(a), cell.load(b), *branches)
+    return replace(found, repeats_a=1, repeats_b=1)
 
 
 def pair_of(first: CellTrace, second: CellTrace) -> MemoryCell:
