@@ -166,11 +166,11 @@ class Case:
 
 
 def cases(chance: random.Random) -> list[Case]:
-    """All causes alone at all rates, and pairs; each with some decoys; in random order, rare causes last: they take longest."""
+    """All causes alone at all rates, and pairs; each with some decoys; in random order; pairs and rare causes last."""
     found = [Case((name,), rate, ()) for name, rate in product(CAUSES, RATES)]
     found += [Case(pair, "always", ()) for pair in product(CAUSES, CAUSES) if pair[0] < pair[1]]
     chance.shuffle(found)
-    found.sort(key=lambda case: list(RATES).index(case.rate))
+    found.sort(key=lambda case: (list(RATES).index(case.rate), len(case.causes)))
     return [replace(case, decoys=tuple(name for name in DECOYS if chance.random() < 0.5)) for case in found]
 
 
