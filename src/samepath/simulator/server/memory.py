@@ -97,7 +97,8 @@ class MemoryBudget:
             reserved = f", beside {self._reserved_bytes / _MIB:.4g} for what is on its way" if self._reserved_bytes else ""
             self._log(
                 f"{worst.name} was cut off: {self.held_bytes / _MIB:.1f} MiB wait for clients, "
-                f"{self.most_bytes / _MIB:.4g} are allowed (--memory-mib{reserved}), and it has most of them, {worst.held_bytes / _MIB:.1f}"
+                f"{self.most_bytes / _MIB:.4g} are allowed (--memory-mib{reserved}), "
+                f"and it has most of them, {worst.held_bytes / _MIB:.1f}"
             )
             self._holders[worst] = False
             worst.cut_off()
