@@ -202,7 +202,7 @@ def _closest(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray
     squares = np.sum(moved**2, axis=2)
     share = np.clip(-np.sum(before * moved, axis=2) / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
     closest: NDArray[np.float64] = np.sqrt(np.sum((before + share[:, :, None] * moved) ** 2, axis=2))
-    # A longer step is a jump to another place, which meets nobody on its way.
+    # A longer step is a jump to another place, which passes no other actor.
     closest[squares > _STEP_MAX_M**2] = np.inf
     return closest
 

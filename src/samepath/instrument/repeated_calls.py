@@ -110,7 +110,7 @@ def call_repeatedly(
 ) -> RepeatedCalls:
     """Call a function ``repeats`` times and compare what it returns.
 
-    Each result is copied before the next call, because a function may return one list that it fills anew, or the path of one
+    Each result is copied before the next call, because a function may return one list that it fills again, or the path of one
     log that every run overwrites. An exception of the function is raised, with a note of which call it was.
     """
     taken = []
@@ -216,7 +216,7 @@ def _named(cells: Sequence[CellTrace]) -> dict[str, MemoryCell]:
 
 
 def _copy(run: Repeat) -> Repeat:
-    """Copy a run whose arrays its owner may change; its digests are made anew, of the rows as they are now."""
+    """Copy a run whose arrays its owner may change; its digests are computed again from its rows."""
     if not any(array.flags.writeable for array in (run.tick, run.actor, run.time_s, run.values)):
         return run
     tick, actor, time_s, values = run.tick.copy(), run.actor.copy(), run.time_s.copy(), run.values.copy()

@@ -1,4 +1,4 @@
-"""Logs whose actor column has a name that nobody knows: found by their rows, and refused with the name of that column.
+"""Logs whose actor column has an unknown name: found by their rows, and refused with the name of that column.
 
 Read as one actor, two cars are two rows for one moment, or, where their times are staggered, one car that jumps to and fro.
 The column that tells them apart is one of whole numbers or names whose values give every moment one row, and short paths.
@@ -60,7 +60,7 @@ def refuse_hidden_actor(rows: LoggedRows, columns: Mapping[str, Column], options
     by_row = options.align is Align.ROW  # then equal times are no fault: the number of a row tells its moment
     found = []
     for name, codes in _candidates(rows.log, columns, options):
-        # Together with the actor that is known: an id may be counted anew in each group of vehicles.
+        # Together with the actor that is known: ids may start again in each group of vehicles.
         apart = _tracks(rows, codes if "actor" not in columns else rows.actor * (int(codes.max()) + 1) + codes)
         # A number for every row makes paths of no length: tracks have rows.
         shorter = apart.length_m * _SHORTER < as_read.length_m and apart.count * _ROWS_MIN <= len(codes)
