@@ -262,18 +262,18 @@ def main() -> bool:
     for group in groups:
         mine = [
             one
-            for one in judged
-            if (len(one["causes"]) == 2 if group == "two causes" else one["causes"] == (group,))  # type: ignore[arg-type]
+            for entry in judged
+            if (len(entry["causes"]) == 2 if group == "two causes" else entry["causes"] == (group,))  # type: ignore[arg-type]
         ]
-        counts = Counter(one["result"] for one in mine)
+        counts = Counter(entry["result"] for entry in mine)
         rows.append([group, len(mine), counts["right"], counts["unknown"], counts["wrong"]])
     show("causes in scripts", ["cause", "cases", "right", "unknown", "wrong"], rows)
     totals = {
-        name: interval(sum(one["result"] == name for one in judged), len(judged)) for name in ("right", "unknown", "wrong")
+        name: interval(sum(entry["result"] == name for entry in judged), len(judged)) for name in ("right", "unknown", "wrong")
     }
-    wrong = sum(one["result"] == "wrong" for one in judged)
+    wrong = sum(entry["result"] == "wrong" for entry in judged)
     met = wrong <= 0.05 * len(judged)
     show("all", ["right", "unknown", "wrong", "served", "aim"],
-         [[*totals.values(), sum(bool(one["served"]) for one in judged), verdict(met=met)]])  # fmt: skip
+         [[*totals.values(), sum(bool(entry["served"]) for entry in judged), verdict(met=met)]])  # fmt: skip
     save("script_causes", {"totals": totals, "rows": rows, "cases": judged})
     return met

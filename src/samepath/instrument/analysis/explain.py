@@ -335,7 +335,7 @@ def explain_first(cell: CellTrace, a: int, b: int) -> ExplainedParting:
     Other repeats with the same outcomes are read for what their inputs say about the cause.
     """
     digests = {run.repeat: run.digest for run in cell.runs}
-    branches = [[repeat for repeat, digest in digests.items() if digest == digests[one]] for one in (a, b)]
+    branches = [[repeat for repeat, digest in digests.items() if digest == digests[chosen]] for chosen in (a, b)]
     found = _explain_pair(cell, cell.sensor_tables(), cell.load(a), cell.load(b), *branches)
     return replace(found, repeats_a=1, repeats_b=1)
 
