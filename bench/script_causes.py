@@ -261,7 +261,7 @@ def main() -> bool:
     groups = [*CAUSES, "two causes"]
     for group in groups:
         mine = [
-            one
+            entry
             for entry in judged
             if (len(entry["causes"]) == 2 if group == "two causes" else entry["causes"] == (group,))  # type: ignore[arg-type]
         ]
