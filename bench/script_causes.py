@@ -266,7 +266,7 @@ def main() -> bool:
             if (len(entry["causes"]) == 2 if group == "two causes" else entry["causes"] == (group,))  # type: ignore[arg-type]
         ]
         counts = Counter(entry["result"] for entry in mine)
-        rows.append([group, len(mine), counts["right"], counts["unknown"], counts["wrong"]])
+        rows.append([group, *map(str, (len(mine), counts["right"], counts["unknown"], counts["wrong"]))])
     show("causes in scripts", ["cause", "cases", "right", "unknown", "wrong"], rows)
     totals = {
         name: interval(sum(entry["result"] == name for entry in judged), len(judged)) for name in ("right", "unknown", "wrong")
@@ -274,6 +274,6 @@ def main() -> bool:
     wrong = sum(entry["result"] == "wrong" for entry in judged)
     met = wrong <= 0.05 * len(judged)
     show("all", ["right", "unknown", "wrong", "served", "aim"],
-         [[*totals.values(), sum(bool(entry["served"]) for entry in judged), verdict(met=met)]])  # fmt: skip
+         [[*totals.values(), str(sum(bool(entry["served"]) for entry in judged)), verdict(met=met)]])  # fmt: skip
     save("script_causes", {"totals": totals, "rows": rows, "cases": judged})
     return met
