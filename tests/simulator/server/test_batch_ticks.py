@@ -82,8 +82,13 @@ def test_what_a_sensor_sends_is_let_go_when_the_client_is_quiet(server, monkeypa
         monkeypatch.setattr(batch_ticks, "_LOOK_S", LONG_S)
         batch_tick(client)
         batch_tick(client)  # one right after the other
-        assert not waits
         client.value("tick_cue")
+        [sensor.message() for _ in range(3)]
+        monkeypatch.setattr(batch_ticks, "_LOOK_S", 0.002)
+        for _ in range(2):
+            frame = batch_tick(client)
+            assert frame_of(sensor.message()) == frame
+            assert list(waits.values()) == [0.05]
 
 
 @pytest.mark.parametrize("reads", [True, False])

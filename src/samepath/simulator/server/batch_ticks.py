@@ -46,6 +46,7 @@ class BatchTicks:
         self._open: dict[Ticker, int] = {}  # batches and ticks of clients inside that are not answered
         self._timers: dict[Ticker, asyncio.TimerHandle] = {}
         self._quiet_s: dict[Ticker, float] = {}  # where it is not _QUIET_S
+        self._repeats: set[Ticker] = set()  # clients that have made such calls one right after the other
         self._kept: list[Callable[[], None]] = []
         self._kept_bytes = 0
 
@@ -55,7 +56,7 @@ class BatchTicks:
         if name == _BATCH:
             self._last[client] = name
             if client in self._open:
-                self._quiet_s.pop(client, None)
+                self._repeats.add(client)
         if name == _TICK and follows_batch and client not in self._open:
             self._open[client] = 0
         elif name == _TICK and not follows_batch:
@@ -91,7 +92,7 @@ class BatchTicks:
         now_s = asyncio.get_running_loop().time()
         if not self._is_outside(client):
             inside_s = now_s
-        quiet_s = self._quiet_s.get(client, _QUIET_S)
+        quiet_s = _QUIET_S if client in self._repeats else self._quiet_s.get(client, _QUIET_S)
         if now_s - inside_s >= max(quiet_s, inside_s - answered_s) or now_s - answered_s > _LEAVE_S:
             self._quiet_s[client] = max(_SHORT_S, quiet_s / 2.0)
             self._leave(client)
@@ -101,6 +102,7 @@ class BatchTicks:
     def gone(self, client: Ticker) -> None:
         """A client has disconnected."""
         self._quiet_s.pop(client, None)
+        self._repeats.discard(client)
         self._leave(client)
 
     def _leave(self, client: Ticker) -> None:
