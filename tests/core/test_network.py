@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from samepath.core.errors import InputError
-from samepath.core.network import allow_descriptors, listen, unread_sockets
+from samepath.core.network import allow_descriptors, listen
 from samepath.simulator.carla.limits import ServerLimits
 
 # A server that greets whoever is let in, in a process that may open few files; it ends when its input does.
@@ -121,16 +121,3 @@ def test_who_is_let_in_is_probed_so_that_a_machine_that_vanished_does_not_stay_f
 
 def test_a_short_answer_does_not_wait_until_the_one_before_it_was_acknowledged():
     assert options_of_who_is_let_in((socket.IPPROTO_TCP, socket.TCP_NODELAY)) == [1]
-
-
-def test_sockets_with_bytes_that_nobody_has_read_are_listed():
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        accepted, _ = server.accept()
-        with accepted:
-            assert client.getsockname() not in unread_sockets()
-            accepted.sendall(b"12")
-            assert client.getsockname() in unread_sockets()
-            client.recv(1)
-            assert client.getsockname() in unread_sockets()
-            client.recv(1)
-            assert client.getsockname() not in unread_sockets()

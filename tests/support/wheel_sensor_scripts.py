@@ -116,32 +116,6 @@ def listeners(port):
     return {"together": together, "without": without, "silent": silent, "again": again}
 
 
-def batch_ticks(port):
-    """Batches that tick, one right after the other and apart, beside more sensors than the client has threads."""
-    client = carla.Client("localhost", port, 2)
-    client.set_timeout(30.0)  # a client that gets no state spins for so long
-    world = client.get_world()
-    settings = world.get_settings()
-    settings.synchronous_mode, settings.fixed_delta_seconds = True, 0.05
-    world.apply_settings(settings)
-    vehicle, told, sensors = car(world), {}, []
-    for kind in ("sensor.camera.rgb", "sensor.lidar.ray_cast", "sensor.other.imu", "sensor.other.gnss"):
-        heard = told[kind] = queue.Queue()
-        sensors.append(mounted(world, vehicle, kind, PICTURE if ".camera." in kind else {}))
-        sensors[-1].listen(lambda data, heard=heard: heard.put(data.frame))
-    frames, got = [], {kind: [] for kind in told}
-    blueprint, place = world.get_blueprint_library().find("vehicle.audi.tt"), world.get_map().get_spawn_points()[-1]
-    for number in range(20):
-        (made,) = client.apply_batch_sync([carla.command.SpawnActor(blueprint, place)], True)
-        frames.append(world.get_snapshot().frame)
-        client.apply_batch_sync([carla.command.DestroyActor(made.actor_id)], True)
-        frames.append(world.get_snapshot().frame)
-        if number % 2:
-            for kind, heard in told.items():
-                got[kind] += [heard.get(timeout=60) for _ in range(len(frames) - len(got[kind]))]
-    return {"frames": frames, "got": got}
-
-
 def limits(port):
     """What is out of range, one by one; then something within it."""
     _, world = connect(port)

@@ -198,7 +198,6 @@ class Node:
         }
         self._rpc = RpcServer(table, self._forward, self._answer, self._forward, self._gone, self._log, limits, memory)
         self._hub.is_too_old = self._rpc.has_older
-        self._rpc.managers.has_unread_state = self._hub.has_unread_state
         self._servers = await self._take_ports()
         if not self._servers:
             self._close_ports()

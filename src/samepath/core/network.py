@@ -11,9 +11,7 @@ import errno
 import ipaddress
 import resource
 import socket
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from samepath.core.errors import InputError
@@ -28,7 +26,6 @@ _NOTHING_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, err
 # A machine that vanished without a word (power, network) is given up after about two minutes, and with it its descriptor. A
 # client that is merely silent answers these probes: it may stay for days.
 _PROBES: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-_ESTABLISHED: Final = "01"  # a state in /proc/net/tcp
 
 
 class PortTakenError(InputError):
@@ -62,25 +59,6 @@ def allow_descriptors(wanted: int) -> int:
     if allowed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return max(soft, allowed)
-
-
-def unread_sockets() -> set[tuple[str, int]]:
-    """The addresses of this machine's IPv4 sockets that hold bytes which their process has not read; Linux lists them.
-
-    Those of another network namespace, such as a container's, are not listed.
-    """
-    found: set[tuple[str, int]] = set()
-    try:
-        lines = Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]
-    except OSError:
-        return found
-    for line in lines:
-        _, local, _, state, queues = line.split(None, 5)[:5]
-        if state == _ESTABLISHED and not queues.endswith(":00000000"):
-            address, _, port = local.partition(":")
-            # The kernel prints the address as a number in the order of this machine's bytes.
-            found.add((socket.inet_ntoa(int(address, 16).to_bytes(4, sys.byteorder)), int(port, 16)))
-    return found
 
 
 class Listener:

@@ -56,12 +56,6 @@ def test_every_sensor_sends_every_frame_that_is_due_from_where_the_snapshot_says
         assert all(same for _, same in told), kind
 
 
-def test_batches_that_tick_are_answered_beside_sensors_and_lose_no_frame(tmp_path):
-    found = run("batch_ticks", tmp_path)
-    assert len(found["frames"]) == 40
-    assert found["got"] == dict.fromkeys(found["got"], found["frames"])
-
-
 def test_several_clients_listen_to_one_camera_and_get_the_same(tmp_path):
     found = run("listeners", tmp_path)
     for part, count in (("together", 3), ("without", 2), ("again", 3)):

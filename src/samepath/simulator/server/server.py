@@ -193,7 +193,6 @@ class SimulatorServer:
                 dialect,
             )
             self._hub.is_too_old = self._rpc.has_older
-            self._rpc.managers.has_unread_state = self._hub.has_unread_state
         except BaseException:
             self._calls.close()
             self._streams.close()

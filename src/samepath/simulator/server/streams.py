@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from samepath.core.network import unread_sockets
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.streams import WORLD_STREAM, framed, length_of
 from samepath.simulator.server.dialects import Dialect
@@ -115,11 +114,6 @@ class StreamHub:
     def is_heard(self, stream_id: int) -> bool:
         """Does somebody listen, or is somebody on their way?"""
         return stream_id in self._listeners or stream_id in self._early
-
-    def has_unread_state(self, host: str) -> bool:
-        """Has a client of this machine that listens to states from ``host`` not read all of them?"""
-        addresses = {listener.address for listener in self._listeners.get(WORLD_STREAM, ()) if listener.host == host}
-        return not addresses.isdisjoint(unread_sockets())
 
     def forget(self, stream_id: int) -> None:
         """The sensor is gone. Its listeners stay connected, in silence: they would only connect again."""

@@ -42,7 +42,6 @@ import numpy as np
 
 from samepath.simulator.carla.records import SpawnCommand
 from samepath.simulator.carla.streams import ids_in
-from samepath.simulator.server.batch_ticks import BatchTicks
 
 ASKS: Final = "get_episode_settings"  # the last call of a cycle
 _CYCLES: Final = "get_vehicle_light_states"  # a call of every cycle, with or without vehicles
@@ -52,12 +51,10 @@ _LOADED: Final = "get_sensor_token"  # the last call of a load: the client has i
 _LOADING: Final = frozenset({_LOADS, "version", "get_episode_info", _LOADED})  # calls of the thread that loads
 _SPAWNS: Final = frozenset({"spawn_actor", "spawn_actor_with_parent"})  # answered after a state that has the actor
 _BATCH: Final = "apply_batch"
-_CONTROL_BATCH: Final = "apply_batch without spawns"
 _NOTED: Final = CUES | _LOADING | _SPAWNS | {ASKS}
 
-_OF_BATCH_TICKS: Final = frozenset({_BATCH, _CONTROL_BATCH, "tick_cue"})
 # What a traffic manager needs to come to the end of its cycle; "" is every call that is not noted.
-_CYCLE_ANSWERS: Final = frozenset({"", ASKS, _CONTROL_BATCH})
+_CYCLE_ANSWERS: Final = frozenset({"", ASKS})
 
 # From the answer of the settings to that of the tick. The loop's timers round up to 1 ms; a tick that took longer than this
 # anyhow is not held back at all.
@@ -170,9 +167,6 @@ class TrafficManagers:
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
-        self._batch_ticks = BatchTicks(self._has_left_tick)
-        self.has_unread_state: Callable[[str], bool] = lambda _host: False
-        """Return True if a client on a host has not read a state that was sent to it; set by the server or node."""
         self._managers: dict[ManagerOwner, _Manager] = {}
         self._held: list[_Held] = []
         self._looking = False
@@ -187,19 +181,10 @@ class TrafficManagers:
         if name == _BATCH:
             if self._ends_cycle(client):
                 return ""
-            self._batch_ticks.called(client, name)
             commands, do_tick = arguments
             spawns = do_tick or any(isinstance(command, SpawnCommand) for command in commands)
-            return name if spawns else _CONTROL_BATCH
-        if name != ASKS:  # a traffic manager's thread asks for them at any time
-            self._batch_ticks.called(client, name)
+            return name if spawns else ""
         return name if name in _NOTED else ""
-
-    def _has_left_tick(self, client: ManagerOwner) -> bool:
-        """Has a client read the state of its tick, and its traffic manager ended the cycle that follows?"""
-        manager = self._managers.get(client)
-        waits = manager is not None and manager.due and not (manager.phase is _Phase.SETTLED or manager.has_batch)
-        return not waits and not self.has_unread_state(client.host)
 
     def _ends_cycle(self, client: ManagerOwner) -> bool:
         """Is a batch the one with which a traffic manager ends its cycle? It makes one in each, before its client goes on."""
@@ -253,7 +238,6 @@ class TrafficManagers:
 
     def gone(self, client: ManagerOwner) -> None:
         """A client has disconnected, or its traffic managers are no more."""
-        self._batch_ticks.gone(client)
         manager = self._managers.pop(client, None)
         if manager is None:
             return
@@ -279,8 +263,6 @@ class TrafficManagers:
         if load is not None and name not in _LOADING:
             load.sends.append(send)
             return
-        if name in _OF_BATCH_TICKS:
-            send = self._batch_ticks.answering(client, send)
         if name in CUES:
             self._hold(client, send)
         elif name == ASKS:
@@ -312,18 +294,14 @@ class TrafficManagers:
         if must_wait and self._behind is None:
             self._behind, self._behind_bytes = [], 0
             self._latest = asyncio.get_running_loop().call_later(_CYCLE_S, self._give_out_late)
-        self._in_order(send, len(state))
+        self.in_order(send, len(state))
 
     def prepare(self, prepare: Callable[[], None]) -> None:
         """Prepare a state for clients that connect; it may not overtake another state."""
-        self._in_order(prepare, 0)
+        self.in_order(prepare, 0)
 
     def in_order(self, send: Callable[[], None], size_bytes: int = 0) -> None:
         """Send what a sensor measured, or change who listens to it: what may not overtake a state."""
-        if not self._batch_ticks.keep(lambda: self._in_order(send, size_bytes), size_bytes):
-            self._in_order(send, size_bytes)
-
-    def _in_order(self, send: Callable[[], None], size_bytes: int) -> None:
         if self._behind is None:
             send()
             return
