@@ -178,6 +178,8 @@ class SimulatorServer:
             raise
         try:
             self._runner = self._make_runner()
+            # Lines that this has logged, such as from where a journal goes on, come before the one that says it serves.
+            await asyncio.sleep(0)
             # Every client asks for it in its first call. A map that has nothing to walk on has none.
             with suppress(InputError):
                 _ = self._runner.episode.map.navigation
