@@ -7,6 +7,7 @@ is no error: the call goes on to the main server.
 :class:`ReplicaFeed` is the main server's half: it compares the episode with what nodes were told last, and says what is new.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -18,7 +19,7 @@ from samepath.simulator.carla.codec import WireError, stream_of, token
 from samepath.simulator.carla.limits import ServerLimits
 from samepath.simulator.carla.records import Actor, Settings, WeatherParameters, write_settings
 from samepath.simulator.maps import available_maps, load_map, parse_map
-from samepath.simulator.server.episode import Episode
+from samepath.simulator.server.episode import RECENT_MAPS, Episode
 from samepath.simulator.server.maps import MapLibrary, ServedMap, named_maps, served_map
 from samepath.simulator.server.rendering import packed, unpacked
 from samepath.simulator.server.rpc import Call, Sender
@@ -98,6 +99,7 @@ class Replica:
         self.context = ReplicaContext(named_maps(aliases, log, limits), stream_port, limits)
         self.id = 0
         self.map: ServedMap
+        self.recent_maps: deque[ServedMap] = deque(maxlen=RECENT_MAPS)
         self.settings = r.Settings()
         self.weather = r.WeatherParameters()
         self.actors = ReplicaActors()
@@ -108,6 +110,7 @@ class Replica:
     def load(self, episode: int, served: ServedMap) -> None:
         """Take in another map."""
         self.id, self.map = episode, served
+        self.recent_maps.appendleft(served)
         self.actors.clear()
 
     def change(self, came: list[r.Actor], gone: Sequence[int], spectator: int) -> None:

@@ -7,7 +7,7 @@ them. Nothing in here knows sockets; what is to be sent goes through the :class:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -50,7 +50,7 @@ Places = tuple[tuple[int, "Pose"], ...]
 DEFAULT_STEP_S: Final = 0.05
 SPECTATOR: Final = "spectator"
 _GRAVITY_MPS2: Final = 9.81
-_RECENT_MAPS: Final = 4
+RECENT_MAPS: Final = 4
 _SPECTATOR_UID: Final = 0
 
 
@@ -132,7 +132,7 @@ class ConnectionState:
         self.callers: dict[int, str] = {}  # who has called, by identity: the name, for people
         self._loading: dict[int, tuple[Caller, int | None]] = {}  # who has loaded a map; the episode before it
         # The latest maps, this one first: a client may fetch a file of one while another client loads the next.
-        self.recent_maps: deque[ServedMap] = deque(maxlen=_RECENT_MAPS)
+        self.recent_maps: deque[ServedMap] = deque(maxlen=RECENT_MAPS)
         self.pace = 1.0  # how fast time passes where nobody else sets its pace; 0: the world stands, but for these steps
         self.steps_asked = 0
         self.paced_by: int | None = None  # who has set the pace, by identity
@@ -264,6 +264,11 @@ class Episode:
         self.weather = weather
         if self.context.weather_felt:
             self.world.set_grip(tyre_grip(scene_weather(weather)))
+
+    @property
+    def recent_maps(self) -> Iterable[ServedMap]:
+        """The maps that were loaded last; clients may still ask for their files."""
+        return self.connections.recent_maps
 
     @property
     def moment(self) -> FrameTime:

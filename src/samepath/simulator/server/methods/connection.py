@@ -175,7 +175,7 @@ def get_required_files(episode: Episode, folder: str) -> tuple[str, ...]:
 @TABLE.query(text)
 def request_file(episode: Episode, name: str) -> bytes:
     """One of those files."""
-    return requested_file(episode.map, episode.connections.recent_maps, name)
+    return requested_file(episode.map, episode.recent_maps, name)
 
 
 @TABLE.query()
