@@ -137,7 +137,7 @@ def test_events_lie_between_two_images_on_the_clock_of_the_episode(renderer):
 
 def test_a_radio_counts_time_from_its_first_tick():
     """Messages wait ordered by their arrival, which the age of the server must not round otherwise."""
-    sender = Station(1, 3, Vector(), 0.0, 1)
+    sender = Station(1, 3, Vector(), 0.0, 1, 1)
     link = Link(10.0, 1.5, 1.5, IN_SIGHT)
 
     def after(age_s):
