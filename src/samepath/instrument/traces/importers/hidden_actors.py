@@ -31,10 +31,14 @@ _ACTORS_MAX: Final = 10_000
 
 @dataclass(frozen=True)
 class LoggedRows:
-    """The rows of a log as they were read: repeat, actor, moment (ticks or seconds) and the axes of the position."""
+    """The rows of a log as they were read: repeat, actor, moment (ticks or seconds) and the axes of the position.
+
+    ``run`` numbers the runs: a log may hold several cells with the same repeats.
+    """
 
     log: LogTable
     repeat: Ints
+    run: Ints
     actor: Ints
     moment: Floats | Ints
     position_m: Floats
@@ -85,8 +89,8 @@ def refuse_hidden_actor(rows: LoggedRows, columns: Mapping[str, Column], options
 
 
 def _tracks(rows: LoggedRows, codes: Ints) -> _Tracks:
-    order = np.lexsort((rows.moment, codes, rows.repeat))
-    keys = [column[order] for column in (rows.repeat, codes)]
+    order = np.lexsort((rows.moment, codes, rows.run))
+    keys = [column[order] for column in (rows.run, codes)]
     together = np.logical_and.reduce([key[1:] == key[:-1] for key in keys])
     doubled = np.flatnonzero(together & (rows.moment[order][1:] == rows.moment[order][:-1]))
     steps_m = np.diff(rows.position_m[order], axis=0)

@@ -92,7 +92,11 @@ def _rows(log: LogTable, columns: dict[str, Column], repeat: Ints, options: Impo
     moment = tick if tick is not None else time_s
     if moment is not None:
         axes = [channels.index(name) for name in POSITION if name in channels]
-        refuse_hidden_actor(LoggedRows(log, repeat, actor, moment, values[:, axes]), columns, options)
+        run = repeat
+        if "cell" in columns:
+            codes = np.unique(log.words(columns["cell"].name), return_inverse=True)[1]
+            run = repeat + codes.astype(np.int64) * (int(repeat.max(initial=0)) + 1)
+        refuse_hidden_actor(LoggedRows(log, repeat, run, actor, moment, values[:, axes]), columns, options)
     return _Rows(log, np.arange(log.rows), repeat, actor, types, tick, time_s, values)
 
 
