@@ -512,8 +512,8 @@ class Framer:
 
     @property
     def memory_bytes(self) -> int:
-        """What that takes: the scanner has a buffer of its own for a long text, which it doubles when it is full."""
-        return 3 * self.size_bytes
+        """What that takes at most: the scanner copies a long text into a new buffer of twice the size when one is full."""
+        return 5 * self.size_bytes
 
     def feed(self, data: bytes, max_messages: int | None = None) -> list[bytes]:
         """Add bytes; return every object that is complete, or the first ``max_messages`` of them.

@@ -308,8 +308,8 @@ class Connection(asyncio.Protocol):
             for message in self._framer.feed(data, _MESSAGES_PER_TURN):
                 self._messages.append(message)
                 self._messages_bytes += len(message) + _MESSAGE_BYTES
-        except MalformedCallError as error:
-            self._close(str(error))
+        except (MalformedCallError, MemoryError) as error:
+            self._close(str(error) if isinstance(error, MalformedCallError) else "a message for which there is no memory")
             self._update_memory()
             return False
         return True
